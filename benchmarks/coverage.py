@@ -29,6 +29,8 @@ from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.settings import AlertSettings
 from streameval.service.publish.snapshot import Value, When
 from streameval.uncertainty.anytime import beta_binomial
+from streameval.uncertainty.drift import drift
+from streameval.uncertainty.expected import expected
 from streameval.uncertainty.multiclass_auc import CLASS_AUCS
 from streameval.uncertainty.proportions import wilson
 
@@ -581,6 +583,163 @@ def alerts(runs: int, events: int = _EVENTS) -> list[Cell]:
     return found
 
 
+# Drift ------------------------------------------------------------------------
+
+_DRIFT_METHODS = {"anytime": "anytime", "auto": "one look's p-value"}
+
+
+def _first_drifts(name: str, now: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    """The number of the look at which each method first finds a drift; infinity where never.
+
+    Both sides are columns of whole numbers, and one event of each is counted before each look.
+    Looks at which not even the p-value of one look can be small are left out for speed.
+    """
+    values = np.union1d(now, reference)
+    counts = [np.cumsum(side[:, None] == values, axis=0) for side in (now, reference)]
+    n = np.arange(1, len(now) + 1)
+    if name == "ks":
+        gaps = np.abs(np.cumsum(counts[0], axis=1) - np.cumsum(counts[1], axis=1)).max(axis=1) / n
+        likely = gaps**2 * n / 2 >= 1.8
+    else:
+        likely = ((counts[0] - counts[1]) ** 2 / np.maximum(sum(counts), 1)).sum(axis=1) >= 3.8
+    found = dict.fromkeys(_DRIFT_METHODS, math.inf)
+    for at in np.flatnonzero(likely).tolist():
+        held = [side[at] for side in counts]
+        sides: list[object] = [
+            dict(zip(values.tolist(), side.tolist(), strict=True)) for side in held
+        ]
+        if name == "ks":
+            sides = [
+                se.ScoreIndex.from_state(
+                    {
+                        "exact": True,
+                        "scores": values[side > 0] + 0.0,
+                        "positives": np.zeros(int((side > 0).sum()), dtype=np.int64),
+                        "negatives": side[side > 0],
+                    }
+                )
+                for side in held
+            ]
+        # No p-value that holds at all looks is below that of one look.
+        if drift(name, *sides).p_value <= 1 - LEVEL:
+            found["auto"] = min(found["auto"], at + 1)
+            if drift(name, *sides, method="anytime").p_value <= 1 - LEVEL:
+                found["anytime"] = at + 1
+        if max(found.values()) < math.inf:
+            break
+    return found
+
+
+def drifts(name: str, runs: int, looks: int = _LOOKS) -> list[Cell]:
+    """How often a drift is found in a stream that has none, and how soon in one that has."""
+
+    def scores(rng: np.random.Generator, shift: float) -> np.ndarray:
+        return np.rint(10 * (rng.standard_normal(looks) + shift))
+
+    def labels(rng: np.random.Generator, shift: float) -> np.ndarray:
+        return rng.choice(3, looks, p=[0.5 - shift / 10, 0.3 + shift / 10, 0.2])
+
+    draw, what = (scores, "logit + 0.5") if name == "ks" else (labels, "shares .5, .3 to .45, .35")
+    cells = []
+    for shift in (0.0, 0.5):
+        rng = _rng("drift", name, shift, looks)
+        first: dict[str, list[float]] = {method: [] for method in _DRIFT_METHODS}
+        for _ in range(runs):
+            for method, at in _first_drifts(name, draw(rng, shift), draw(rng, 0.0)).items():
+                first[method].append(at)
+        share = {method: sum(map(math.isfinite, at)) / runs for method, at in first.items()}
+        beside = f"{_DRIFT_METHODS['auto']} {share['auto']:.1%}"
+        if shift:
+            beside = f"after {np.median(first['anytime']):,.0f} events of each (median)"
+        cells.append(
+            Cell(
+                "Drift, looked at after every event: found"
+                + (" though there is none" * (not shift)),
+                what if shift else "the same twice",
+                f"{looks:,} looks",
+                f"{name}, anytime",
+                share["anytime"],
+                runs,
+                0,
+                0.9 if shift else 0.0,
+                1.0 if shift else 1 - LEVEL,
+                beside,
+            )
+        )
+    return cells
+
+
+# Metrics before the labels ----------------------------------------------------
+
+_EXPECTED = (
+    "accuracy",
+    "precision",
+    "recall",
+    "specificity",
+    "f1",
+    "matthews_corrcoef",
+    "roc_auc",
+    "log_loss",
+    "brier_score",
+)
+
+# The power and the factor by which the odds of a positive differ from the predicted ones, and the
+# digits of the scores.
+_SHAPES = {
+    "calibrated": (1.0, 1.0, 9),
+    "odds to the .6": (0.6, 0.7, 9),
+    "odds to the 1.5, scores of one digit": (1.5, 1.5, 1),
+}
+
+
+def expectations(shape: str, shift: float, sizes: tuple[int, int], runs: int) -> list[Cell]:
+    """How often the interval of an expected metric contains what it is with the labels.
+
+    Args:
+        shape: Of :data:`_SHAPES`.
+        shift: Of the predictions' logits from those of the labelled events.
+        sizes: The labelled events and the predictions.
+        runs: Streams.
+    """
+    rng = _rng("expected", shape, shift, sizes)
+    power, factor, digits = _SHAPES[shape]
+
+    def draw(size: int, mean: float) -> tuple[np.ndarray, np.ndarray]:
+        p = 1 / (1 + np.exp(-rng.normal(mean - 0.5, 1.5, size)))
+        p = np.clip(p.round(digits), 0.001 if digits > 1 else 0.05, 0.999 if digits > 1 else 0.95)
+        odds = (p / (1 - p)) ** power * factor
+        return rng.random(size) < odds / (1 + odds), p
+
+    hits, without = dict.fromkeys(_EXPECTED, 0), dict.fromkeys(_EXPECTED, 0)
+    for _ in range(runs):
+        labelled, predictions = se.ScoreIndex(), se.ScoreIndex()
+        labelled.update_many(*draw(sizes[0], 0.0))
+        truth, scores = draw(sizes[1], shift)
+        predictions.update_many(np.zeros(len(scores), dtype=bool), scores)
+        ev = se.Evaluator().update_many(truth, score=scores)
+        for name in _EXPECTED:
+            found = expected(name, predictions, labelled)
+            if found.defined:
+                hits[name] += found.low - 1e-12 <= ev[name] <= found.high + 1e-12
+            else:
+                without[name] += 1
+    size = f"{sizes[0]:,} labelled, {sizes[1]:,} predicted"
+    return [
+        Cell(
+            "Metrics before the labels: the later value is in the interval",
+            f"{shape}, logits {shift:+g}",
+            size,
+            name,
+            hits[name] / max(1, runs - without[name]),
+            runs,
+            without[name],
+            0.92,
+            0.98,
+        )
+        for name in _EXPECTED
+    ]
+
+
 # Events that are not independent ------------------------------------------------
 
 
@@ -612,6 +771,52 @@ def _users(users: int, each: int, runs: int) -> list[Cell]:
             f"Wilson {wilson / runs:.3f}",
         )
     ]
+
+
+# Groups ------------------------------------------------------------------------
+
+
+def _fairness(size: int, runs: int) -> list[Cell]:
+    """What is wanted is the level or more: intervals of all pairs of groups hold at once."""
+    found = []
+    for population, rates in (
+        ("two groups alike, .3", [0.3, 0.3]),
+        ("two groups, .05 and .02", [0.05, 0.02]),
+        ("two groups, .95 and .8", [0.95, 0.8]),
+        ("three groups alike, .3", [0.3] * 3),
+        ("ten groups, .3 to .1", [0.3, 0.3, 0.3, 0.3, 0.25, 0.25, 0.2, 0.2, 0.2, 0.1]),
+    ):
+        rng = _rng("fairness", population, size)
+        truths = {"difference": max(rates) - min(rates), "ratio": min(rates) / max(rates)}
+        hits, without = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
+        for _ in range(runs):
+            positive = rng.binomial(size, rates)
+            ev = se.Evaluator(metrics=["positive_rate"], slices=["group"])
+            ev.update_many(
+                [0] * (2 * len(rates)),
+                np.repeat([1, 0], len(rates)),
+                weight=np.concatenate([positive, size - positive]),
+                slices={"group": [*range(len(rates))] * 2},
+            )
+            for row in ev.fairness("group", [f"demographic_parity_{kind}" for kind in truths]):
+                kind, ends = row.metric.rpartition("_")[2], row.interval
+                without[kind] += not ends.defined
+                hits[kind] += ends.low - 1e-12 <= truths[kind] <= ends.high + 1e-12
+        found += [
+            Cell(
+                "Fairness between groups",
+                population,
+                f"{size:,} events each",
+                f"demographic parity, {kind}",
+                hits[kind] / max(1, runs - without[kind]),
+                runs,
+                without[kind],
+                0.93,
+                1.0,
+            )
+            for kind in truths
+        ]
+    return found
 
 
 # Two models on the same events ------------------------------------------------
@@ -727,6 +932,8 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
     yield partial(_anytime_auc, looked)
     yield partial(_anytime_share, looked)
     yield partial(alerts, looked)
+    for name in ("ks", "cramers_v"):
+        yield partial(drifts, name, looked)
     for better in (0.0, 0.05):
         yield partial(_stopped, better, looked)
         for size in (200, 1_000):
@@ -737,8 +944,19 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
         yield partial(_calibrations, size, looked)
         yield partial(_confusions, "Labels, two classes", "binary", size, runs)
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
+    for shape in _SHAPES:
+        for shift, sizes in (
+            (0.0, (300, 300)),
+            (1.0, (1_000, 1_000)),
+            (-1.0, (1_000, 1_000)),
+            (-1.0, (5_000, 1_000)),
+            (1.0, (20_000, 5_000)),
+        ):
+            yield partial(expectations, shape, shift, sizes, looked)
     for users, each in ((50, 20), (200, 5), (200, 50)):
         yield partial(_users, users, each, runs)
+    for size in (1_000, 200, 50):
+        yield partial(_fairness, size, runs)
     for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
         yield partial(_aucs, positives, negatives, runs)
     for size in (2_000, 500, 100):
@@ -758,9 +976,9 @@ def table(cells: Iterable[Cell], runs: int) -> str:
         "# How often intervals contain the truth",
         "",
         f"Written by `make coverage`: {runs:,} streams a cell (a tenth where every event is looked "
-        "at, of paired tests and of calibration errors), 95 % intervals. Every cell that is "
-        "simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
-        f"errors of the simulation (for {runs:,} streams and a share of .93, "
+        "at, of paired tests, of calibration errors and before the labels), 95 % intervals. Every "
+        "cell that is simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two "
+        f"standard errors of the simulation (for {runs:,} streams and a share of .93, "
         f"{math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
         "neither. *Without*: runs with no interval, which the evaluator says with a reason.",
     ]

@@ -83,8 +83,10 @@ class Table:
         inner = ""
         for name, cell in zip(self.header, cells, strict=True):
             kind = "number" if name in self.right else "text" if len(cell) > _SENTENCE else ""
-            start = f'<{tag} class="{kind}">' if kind else f"<{tag}>"
-            inner += f"{start}{html.escape(_one_line(cell))}</{tag}>"
+            # A header without words is none to a screen reader.
+            of_cell = tag if cell else "td"
+            start = f'<{of_cell} class="{kind}">' if kind else f"<{of_cell}>"
+            inner += f"{start}{html.escape(_one_line(cell))}</{of_cell}>"
         return f"<tr>{inner}</tr>"
 
 

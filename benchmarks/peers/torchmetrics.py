@@ -59,7 +59,7 @@ _EDGE = "a probability on the edge of a bin: of the upper there, of the lower he
 _REASONS = {
     "eer": "the mean of two rates at the nearest threshold; here the point where they are equal",
     "exact_match": "all labels of a sequence right: an event here has one label",
-    "fairness": "the ratio of two groups' rates; here each slice's",
+    "fairness": "the ratio of two groups' rates; here ev.fairness",
     "hinge_loss": "depends on the margin of each event, and no state keeps a sum of margins",
     "logauc": "area over the logarithm of the FPR: no metric here",
 }

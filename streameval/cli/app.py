@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 import typer.main
 
-from streameval.cli.help import width, with_groups
+from streameval.cli.help import usage_error, width, with_groups
 from streameval.cli.output import exit_code
 from streameval.cli.streams import BAD_INPUT, FAILURE, INTERRUPTED, say, write, write_version
 from streameval.errors import InputError, StreamevalError
@@ -165,7 +165,7 @@ def run(arguments: list[str]) -> int:
         return code
     except _UsageError as error:
         command = error.ctx.command_path if error.ctx else "streameval"
-        say(f"{error.format_message().rstrip('.')}; see {command} --help")
+        say(f"{usage_error(error, arguments)}; see {command} --help")
         return BAD_INPUT
     except (StreamevalError, OSError, MemoryError) as error:
         say(str(_in_options(error)) or "out of memory")

@@ -10,8 +10,10 @@ import numpy as np
 
 from streameval.cli import options
 from streameval.cli.counting import Counting, Evaluated, Reading, count_and_report, read_chunks
+from streameval.cli.gate import Gate
 from streameval.cli.options import (
     AnytimeOption,
+    FailIfOption,
     FilesArgument,
     FormatOption,
     LevelOption,
@@ -79,6 +81,7 @@ def compare(
     format: FormatOption = Format.TABLE,
     counting: Counting,
     report_file: ReportFileOption = None,
+    fail_if: FailIfOption = None,
     reading: Reading,
 ) -> None:
     """Compare models by their predictions of the same events.
@@ -87,6 +90,7 @@ def compare(
     model named is the reference. A difference is that of a model less the reference, with its
     interval and the p-value of a paired test.
     """
+    gate = Gate.of(fail_if)
     models = options.model_fields(given.score, given.y_pred)
     evaluated.check_slices()
     if given.anytime and evaluated.window is not None:
@@ -103,9 +107,10 @@ def compare(
         threshold=given.threshold,
         # Pictures need more states than the metrics that are named.
         metrics=None if pictures else names,
-        also_kept=names or () if pictures else (),
+        also_kept=(*gate.metrics, *((names or ()) if pictures else ())),
     )
-    tests = {
+    gate.check(spec.slices, list(models), add="add")
+    tests: dict[str, Any] = {
         "level": checked_level(given.level),
         "method": "anytime" if given.anytime else "auto",
         "replicates": given.replicates,
@@ -124,7 +129,8 @@ def compare(
         assert isinstance(comparison, Comparison)
         joined = None if join is None else join.counts()
         result = comparison_result(comparison, names, tests, joined=joined)
-        write_result(result, format, counter.bad if skip else None)
+        gate.judge(comparison, **tests)
+        write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(comparison, result, files, counter.bad)
 
     if join is None:
@@ -132,6 +138,7 @@ def compare(
     else:
         chunks = join.chunks(types, counter.bad, skip=skip, progress=progress)
     count_and_report(counter, chunks, sources, show, counting, shard)
+    gate.end()
 
 
 class _Join:

@@ -33,8 +33,9 @@ from streameval.cli.options import (
 from streameval.cli.output import check_target, say_bad_records, say_reasons
 from streameval.cli.streams import BAD_INPUT, FAILURE, TOO_MANY_BAD, say
 from streameval.errors import InputError, OptionError, StateError
-from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.comparison import Comparison, reference_of
 from streameval.evaluator.evaluator import Evaluator
+from streameval.metrics.registry import shown_metrics
 from streameval.records.chunk import Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
 from streameval.records.input_files import InputFile, check_layout, find_sources, read_sources
@@ -68,7 +69,7 @@ class Reading:
     no_header: bool = of_file(
         "CSV without a header: fields are numbers from 1.", "--no-header", default=False
     )
-    encoding: str | None = of_file("Encoding of CSV and JSONL, such as latin-1.", metavar="NAME")
+    encoding: str | None = of_file("Encoding of CSV and JSON, such as latin-1.", metavar="NAME")
     na_values: str | None = of_file(
         "CSV cells that are missing values; NA, NaN, null and the like by default.",
         metavar="TEXT,TEXT",
@@ -248,6 +249,8 @@ def count_and_report(
     most = _MAX_BAD if counting.max_bad is None else counting.max_bad
     too_many = max(bad.reasons.values(), default=0) > most * records
     is_written = save is None or too_many or saved(evaluator, save, shard)
+    if save is not None and not too_many and is_written:
+        _say_left_out(evaluator, save)
     if not records:
         say(f"no events in {', '.join(source.name for source in sources)}")
     for path in counter.slices_without_value if counter.rows else ():
@@ -288,6 +291,17 @@ def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = No
         say(str(error))
         return False
     return True
+
+
+def _say_left_out(evaluator: Evaluator | Comparison, path: str) -> None:
+    """Print which usual metrics a saved state cannot be asked for, where some were named."""
+    first = reference_of(evaluator)
+    rows = [] if first.options["metrics"] is None else shown_metrics(first.task)
+    lacking = [row.name for row in rows if not all(map(first.plan.serves, row.states))]
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        names = ", ".join(lacking[:3])
+        say(f"{path} cannot be asked for {names}{more} later: --metrics left them out")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from streameval.cli import options
+from streameval.cli.gate import Gate
 from streameval.cli.output import Format, Section
 from streameval.cli.page import write_as
 from streameval.errors import InputError
@@ -33,6 +34,7 @@ def diff(
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     by: options.ByOption = None,
+    fail_if: options.FailIfOption = None,
     level: options.LevelOption = 0.95,
 ) -> None:
     """Show what changed from one state to another, with intervals of the differences.
@@ -40,6 +42,7 @@ def diff(
     The states hold different events, such as those of two weeks. Of two models on the same
     events `compare` says more.
     """
+    gate = Gate.of(fail_if)
     first, second = load_any(before), load_any(after)
     names = options.metric_names(metrics)
     found: Changes | ComparisonChanges
@@ -51,7 +54,16 @@ def diff(
         kinds = [f"one of {_COMMAND[type(state)]}" for state in (first, second)]
         raise InputError(after, expected=f"a state like {before}, {kinds[0]}", got=kinds[1])
     sections = partial(_sections, found, before, after)
-    write_as(format, f"{before} → {after}", found.to_dict, partial(_rows, found), sections)
+    gate.judge_saved(second, first, level=level)
+    write_as(
+        format,
+        f"{before} → {after}",
+        lambda: found.to_dict() | gate.to_dict(),
+        partial(_rows, found),
+        sections,
+    )
+    gate.say()
+    gate.end()
 
 
 _COMMAND = {Evaluator: "evaluate", Comparison: "compare"}

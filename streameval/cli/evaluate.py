@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from streameval.cli import options
+from streameval.cli.columns import meant_columns
 from streameval.cli.counting import (
     Counting,
     Evaluated,
@@ -15,6 +16,7 @@ from streameval.cli.counting import (
     count_and_report,
     counted,
 )
+from streameval.cli.gate import Gate
 from streameval.cli.options import (
     FilesArgument,
     FormatOption,
@@ -51,7 +53,7 @@ _LARGE_BYTES = 100_000_000
 class Predictions:
     """The options of the predictions of one model, and of what is kept of them."""
 
-    y_true: str = of_field("True label.", default="y_true")
+    y_true: str | None = of_field("True label; y_true, target, label and the like by default.")
     y_pred: str | None = of_field("Predicted label.")
     score: str | None = of_field("Score of the positive label.")
     proba: str | None = of_field(
@@ -97,9 +99,10 @@ def evaluate(
     """Evaluate the predictions in files.
 
     A record needs its true label, and a prediction: a label (--y-pred), a score
-    (--score) or probabilities (--proba). Where none is named, fields that are
-    called y_pred, score or proba are used.
+    (--score) or probabilities (--proba). Where none is named, those are used whose names say
+    what they are, such as target and prob; a line says which.
     """
+    gate = Gate.of(details.fail_if)
     evaluated.check_slices(details.slice_options())
     skip = counting.skip
     calls = options.metric_calls(metrics)
@@ -111,28 +114,28 @@ def evaluate(
         remedy = "predicted labels that are read do not depend on it; leave --y-pred out"
         raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
     sources = reading.sources(files)
-    predicted = {"y_pred": given.y_pred, "score": given.score, "proba": given.proba}
-    if all(field is None for field in predicted.values()):
-        predicted = usual_fields(sources[0], scores_only=threshold is not None)
+    fields = {name: getattr(given, name) for name in ("y_true", "y_pred", "score", "proba")}
+    fields = meant_columns(sources[0], fields, scores_only=threshold is not None)
     names = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
     more = {"bins": given.bins, "undefined": given.undefined}
     spec = evaluated.spec(
         reading,
         all_panes=details.series is not None,
-        **predicted,
-        y_true=given.y_true,
+        **fields,
         unit=given.unit,
         threshold=_UNKNOWN_THRESHOLD if isinstance(cut_at, tuple) else cut_at,
         # Pictures need more states than the metrics that are named.
         metrics=None if everything or pictures else names or None,
         max_scores=given.max_scores,
-        intervals=details.intervals is not None,
+        intervals=details.intervals is not None or gate.needs_intervals,
         probabilities=not given.no_probabilities,
-        also_kept=(*details.metrics, *names) if pictures else details.metrics,
+        also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(spec.window)
+    gate.check(spec.slices, add="add")
+    details.groups(spec.slices, spec.kind)
     if spec.proba_pattern is not None:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
@@ -160,10 +163,12 @@ def evaluate(
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
         result = result_of(evaluator, calls, details, chosen=chosen)
-        write_result(result, format, counter.bad if skip else None)
+        gate.judge(evaluator, **details.judged)
+        write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)
 
     count_and_report(counter, chunks, sources, write, counting, shard)
+    gate.end()
 
 
 def _say_slow(sources: Sequence[InputFile]) -> None:
@@ -174,19 +179,6 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
         sizes = (source.size or 0 for source in sources if not is_remote(source.path))
         if sum(sizes) >= _LARGE_BYTES:
             say(slow)
-
-
-def usual_fields(source: InputFile, *, scores_only: bool) -> dict[str, str | None]:
-    """The fields y_pred, score and proba, each None where the source has no field of that name."""
-    known = column_names(source) or ()
-    y_pred = "y_pred" if "y_pred" in known and not scores_only else None
-    score = "score" if "score" in known else None
-    proba = "proba" if "proba" in known and y_pred is score is None else None
-    found = {"y_pred": y_pred, "score": score, "proba": proba}
-    named = ", ".join(name for name in found.values() if name is not None)
-    if named:
-        say(f"no field of predictions is named; used: {named}")
-    return found
 
 
 def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, float]]) -> CutPoint:

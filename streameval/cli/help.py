@@ -2,18 +2,99 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from enum import Enum
 from typing import Any
 
 from streameval.cli.options import GROUPS
+from streameval.errors import did_you_mean, shown
 
 # Typer carries its own copy of click or uses the installed one, by its version, so that the
 # types of commands, contexts and formatters have no one name.
 
 _WIDEST = 100
+_WHOLE = 1000
+"""More than any summary has characters."""
 _NAMES = 27
 """Columns for an option and its value; a longer one has its text on the next line."""
+
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "": (
+        "streameval evaluate predictions.csv",
+        "streameval compare log.parquet --score champion=a --score challenger=b",
+        "streameval demo",
+    ),
+    "evaluate": (
+        "streameval evaluate predictions.csv",
+        "streameval evaluate log.jsonl --y-true label --score p --slice country --intervals 0.95",
+        "streameval evaluate 'day-*.parquet' --proba 'p_*' --save day.state --report day.html",
+    ),
+    "compare": (
+        "streameval compare log.csv --score champion=score_a --score challenger=score_b",
+        "streameval compare a.csv b.csv --on id --y-pred a=y_pred --y-pred b=y_pred",
+        "streameval compare log.csv --score a=x --score b=y --fail-if 'difference roc_auc < 0'",
+    ),
+    "predictions": (
+        "streameval predictions today.parquet",
+        "streameval predictions today.parquet --score p --slice country --intervals 0.95",
+        "streameval predictions today.parquet --score p --save today.state",
+    ),
+    "merge": (
+        "streameval merge shard-1.state shard-2.state",
+        "streameval merge 'shard-*.state' --save all.state",
+        "streameval merge 'shard-*.state' --expect shards.txt --metrics f1,roc_auc",
+    ),
+    "report": (
+        "streameval report day.state",
+        "streameval report day.state --metrics all --format json",
+        "streameval report day.state --report day.html --fail-if 'f1 < 0.8'",
+    ),
+    "diff": (
+        "streameval diff monday.state tuesday.state",
+        "streameval diff monday.state tuesday.state --metrics f1,roc_auc --by roc_auc",
+        "streameval diff monday.state tuesday.state --format json",
+    ),
+    "inspect": (
+        "streameval inspect day.state",
+        "streameval inspect day.state --format json",
+        "streameval inspect day.state --format markdown",
+    ),
+    "metrics": (
+        "streameval metrics",
+        "streameval metrics --format json",
+        "streameval metrics --format markdown",
+    ),
+    "run": (
+        "streameval run run.toml",
+        "streameval run run.toml --check",
+        "streameval run run.toml --until-end --set join.wait=6h",
+    ),
+    "serve": (
+        "streameval serve --store run.db",
+        "streameval serve --store run.db --listen 127.0.0.1:8080",
+        "streameval serve --store postgresql://host/streameval --config run.toml",
+    ),
+    "init": (
+        "streameval init > run.toml",
+        "streameval init --schema > run.schema.json",
+        "streameval init --schema --help",
+    ),
+    "demo": (
+        "streameval demo",
+        "streameval demo --port 8090",
+        "streameval demo --days 30 --speed 7200",
+    ),
+    "store": (
+        "streameval store check run.db",
+        "streameval store backup run.db copy.db",
+        "streameval store report run.db",
+    ),
+}
+"""From each command to examples, which end its help."""
 
 
 def width() -> int:
@@ -25,16 +106,24 @@ def with_groups(command: Any) -> Any:
     """The command, its options and those of its commands under their headings in the help."""
     for one in getattr(command, "commands", {}).values():
         with_groups(one)
-    subcommands = getattr(command, "format_commands", None)
 
     def write(context: Any, formatter: Any) -> None:
         for heading, rows in groups(command, context):
             with formatter.section(heading):
                 formatter.write_dl(rows, col_max=min(_NAMES, formatter.width // 3 + 2))
-        if subcommands is not None:
-            subcommands(context, formatter)
+        if rows := [
+            (name, one.get_short_help_str(_WHOLE))
+            for name, one in getattr(command, "commands", {}).items()
+        ]:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+        path = context.command_path.partition(" ")[2]
+        with formatter.section("Examples") if path in EXAMPLES else nullcontext():
+            for example in EXAMPLES.get(path, ()):
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
     command.format_options = write
+    command.format_commands = lambda context, formatter: None  # they are among the options
     return command
 
 
@@ -74,3 +163,66 @@ def _text(parameter: Any) -> str:
     if hidden or not parameter.show_default:
         return text
     return f"{text} [default: {getattr(default, 'value', default)}]"
+
+
+def usage_error(error: Any, words: Sequence[str]) -> str:
+    """An error of the library that reads the command line, in words of this one."""
+    name: Any = getattr(error, "option_name", None)
+    parameter = getattr(error, "param", None)
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        near = did_you_mean(name, _options_of(error.ctx))
+        return f"{name} is no option" + (f"; {near}" if near else "")
+    if kind == "BadOptionUsage":
+        return f"{name}: expected a value, got none"
+    if kind == "MissingParameter" and parameter is not None:
+        return f"expected {parameter.metavar or parameter.opts[0]}, got none"
+    if parameter is not None and parameter.param_type_name == "option":
+        option = max(parameter.opts, key=len)
+        return f"{option}: expected {_expected(parameter)}, got {shown(_given(option, words))}"
+    text = str(error.format_message()).rstrip(".").partition(". ")[0]
+    commands = getattr(getattr(error.ctx, "command", None), "commands", None)
+    word = next((word for word in words if f"'{word}'" in text), None)
+    if commands and word is not None:
+        near = did_you_mean(word, commands)
+        if not near and os.path.exists(word):
+            near = f"streameval evaluate {word} reads the file"
+        return f"{shown(word)} is no command" + (f"; {near}" if near else "")
+    return text[:1].lower() + text[1:]
+
+
+def _options_of(context: Any) -> list[str]:
+    return [name for one in context.command.get_params(context) for name in one.opts]
+
+
+def _expected(parameter: Any) -> str:
+    """What an option's value is, by its type, which versions of the library hold in two ways."""
+    kind = getattr(parameter, "type", None)
+    annotation: Any = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    choices = getattr(kind, "choices", None) or (list(annotation) if _is_choice(annotation) else ())
+    if choices:
+        *others, last = [str(getattr(one, "value", one)) for one in choices]
+        return f"{', '.join(others)} or {last}" if others else last
+    name = str(getattr(kind, "name", None) or getattr(annotation, "__name__", ""))
+    words = "a whole number" if name.startswith("int") else "a number"
+    holder = parameter if kind is None else kind
+    low, high = getattr(holder, "min", None), getattr(holder, "max", None)
+    return (
+        (words if name.startswith(("int", "float")) else "a value")
+        + (f" from {low}" if low is not None else "")
+        + (f" to {high}" if high is not None else "")
+    )
+
+
+def _is_choice(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Enum)
+
+
+def _given(option: str, words: Sequence[str]) -> str:
+    """The value that the command line gives to an option."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word == option:
+            return after
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return ""

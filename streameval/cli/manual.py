@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from streameval import __version__
-from streameval.cli.help import groups
+from streameval.cli.help import EXAMPLES, groups
 
 
 def manual(command: Any) -> str:
@@ -27,6 +27,10 @@ def manual(command: Any) -> str:
     ]
     for name, one in _commands(command, "streameval"):
         lines += [f".SS {_escaped(name)}", _paragraphs(one.help or ""), *_options(one, ".PP")]
+        examples = EXAMPLES.get(name.partition(" ")[2], ())
+        lines += [".PP\nExamples:", *(f".br\n{_escaped(line)}" for line in examples)][
+            : 4 * bool(examples)
+        ]
     lines += [
         ".SH EXIT STATUS",
         *(f'.IP "{code}" 5\n{words}' for code, words in _CODES.items()),
@@ -39,6 +43,7 @@ _CODES = {
     1: "A failure: a file cannot be written, or a package is missing.",
     2: "Bad usage or bad input.",
     3: "More records were skipped for one reason than are allowed.",
+    4: "A rule of --fail-if failed.",
     130: "Ended by Ctrl-C.",
     141: "The reader of the output has closed it.",
 }

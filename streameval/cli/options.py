@@ -30,7 +30,7 @@ MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 ALL: tuple[MetricCall, ...] = (("all", {}),)
 """What ``--metrics all`` is."""
 
-InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
+InputFormat = StrEnum("InputFormat", ["JSONL", "JSON", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 if TYPE_CHECKING:
 
@@ -135,6 +135,16 @@ ReportFileOption: TypeAlias = Annotated[
         "--report",
         panel=RESULT,
         metavar="FILE.html",
+    ),
+]
+FailIfOption: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "Exit with 4 where this holds: 'f1 < 0.8', 'roc_auc.low < 0.9', 'slice.country f1 < 0.6', "
+        "'support < 1000'; of models and states also 'difference f1 < 0'. May be repeated.",
+        "--fail-if",
+        metavar="RULE",
+        panel=RESULT,
     ),
 ]
 AnytimeOption: TypeAlias = Annotated[
@@ -354,7 +364,7 @@ def _or(forms: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-def parse_slices(text: str | None) -> Dimensions | None:
+def parse_slices(text: str | None, option: str = "--slice") -> Dimensions | None:
     """The fields in a comma list; ``+`` joins those of a combination."""
     if text is None:
         return None
@@ -363,8 +373,8 @@ def parse_slices(text: str | None) -> Dimensions | None:
         return Slicer(dimensions, max_slices=1).dimensions
     except InputError as error:
         raise InputError(
-            "--slice",
+            option,
             expected="fields joined by commas, or by + for a combination, each once",
             got=shown(text) if error.field == "slices" else error.got,
-            remedy="write --slice country,model,country+model",
+            remedy=f"write {option} country,model,country+model",
         ) from None

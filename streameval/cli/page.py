@@ -18,10 +18,8 @@ class Figure:
     kind: str
     """The kind of the section that it stands in."""
     title: str
-    alternative: str
-    """What it shows, in words."""
-    address: str
-    """The picture itself, as ``data:``."""
+    element: str
+    """The picture itself, with what it shows in words."""
 
 
 _MANY_ROWS = 40
@@ -115,6 +113,5 @@ def page(
 
 
 def _figure(figure: Figure) -> str:
-    caption, words = html.escape(figure.title), html.escape(figure.alternative)
-    image = f'<img src="{figure.address}" alt="{words}">'
-    return f"<figure>\n<figcaption>{caption}</figcaption>\n{image}\n</figure>\n"
+    caption = html.escape(figure.title)
+    return f"<figure>\n<figcaption>{caption}</figcaption>\n{figure.element}\n</figure>\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from streameval import __version__
 from streameval.cli.output import Format, Section, TargetError, check_target, escaped, say
 from streameval.cli.page import Figure, page
 from streameval.cli.result import ComparisonResult, Details, Result
-from streameval.errors import InputError, OptionError, shown
+from streameval.errors import InputError, MetricError, OptionError, shown
 from streameval.evaluator.changes import describe
 from streameval.evaluator.comparison import Comparison, reference_of
 from streameval.evaluator.evaluator import Evaluator
@@ -85,12 +86,21 @@ def checked_pictures(details: Details) -> Pictures:
         _plots().check_picture(path, "--plot")
         check_target(path)
     ending = f".{details.plot_format or 'png'}"
+    page = checked_page(details.report_file)
     if details.plot_dir is not None:
-        _plots().check_picture(f"roc{ending}")
-        check_target(os.path.join(details.plot_dir, f"roc{ending}"))
-    return replace(
-        checked_page(details.report_file), files=files, directory=details.plot_dir, ending=ending
-    )
+        _plots().check_picture(f"roc{ending}", "--plot-dir")
+        _make_directory(details.plot_dir)
+    return replace(page, files=files, directory=details.plot_dir, ending=ending)
+
+
+def _make_directory(path: str) -> None:
+    """Make it with its parents, so that what cannot be written is refused before reading."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise TargetError(f"{path}: the directory cannot be made: {reason}") from None
+    check_target(os.path.join(path, "roc"))
 
 
 def checked_page(path: str | None) -> Pictures:
@@ -98,7 +108,6 @@ def checked_page(path: str | None) -> Pictures:
     if path is not None:
         if not path.endswith((".html", ".htm")):
             raise InputError("--report", expected="a file name in .html", got=shown(path))
-        _plots().check_picture("roc.svg")
         check_target(path)
     return Pictures(page=path)
 
@@ -142,16 +151,27 @@ def _displays(
 
 
 def _displays_of_models(comparison: Comparison) -> dict[str, Any]:
-    """Every display that each model has, by its name and the model's."""
+    """Every display with a line of each model; those of one model by its name too."""
     plots = _plots()
-    names = [name for name in plots.DISPLAYS if name not in ("series", "slices")]
-    return {
-        f"{name} of {model}": display
-        for name in names
-        for model in comparison.models
-        for _, display, _ in plots.available_displays(comparison[model], names=[name])
-        if display is not None
-    }
+    drawn: dict[str, Any] = {}
+    single: dict[str, Any] = {}
+    views = {model: comparison[model] for model in comparison.models}
+    for name, kind in plots.DISPLAYS.items():
+        if name in ("series", "slices"):
+            continue
+        try:
+            if kind.several:
+                drawn[name] = kind.computed(views)
+                continue
+        except (InputError, MetricError):
+            pass  # too many lines for one picture, or undefined
+        for model, view in views.items():
+            for _, display, _ in plots.available_displays(view, names=[name]):
+                if display is not None:
+                    title = f"{display.picture.title} of {model}"
+                    display.picture = replace(display.picture, title=title)
+                    single[f"{name} of {model}"] = display
+    return drawn | single
 
 
 def _page(
@@ -166,19 +186,24 @@ def _page(
         if kind in drawn and all(section.kind != kind for section in sections):
             sections.append(Section(kind, kind=kind))
     kinds = [section.kind for section in sections]
-    wanted = {name: _SECTION.get(name.partition(" of ")[0], "") for name in drawn}
+    wanted = {name: "each model" if " of " in name else _SECTION.get(name, "") for name in drawn}
+    kinds.append("each model")
     places = {name: kind if kind in kinds else "curves" for name, kind in wanted.items()}
-    if "curves" in places.values():
-        # Behind what is about labels, in front of what is about times and slices.
-        at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
-        sections.insert(at, Section("curves", kind="curves"))
+    # Behind what is about labels, in front of what is about times and slices.
+    at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
+    sections[at:at] = [
+        Section(kind, kind=kind) for kind in ("curves", "each model") if kind in places.values()
+    ]
     if bad is not None and bad.count:
         sections.append(_bad_section(bad))
-    figures = []
-    for name, one in drawn.items():
-        of_model = name.partition(" of ")[1:]
-        title = "".join((one.picture.title, *of_model))
-        figures.append(Figure(places[name], title, _alternative(one, title), _uri(one)))
+    figures = [
+        Figure(
+            places[name],
+            one.picture.title,
+            _image(one, inline=not _plots().display.has_matplotlib()),
+        )
+        for name, one in drawn.items()
+    ]
     return page(_title(sources), sections, facts=_facts(state, sources), figures=figures)
 
 
@@ -215,18 +240,13 @@ def _bad_section(bad: BadRecords) -> Section:
     return Section("bad records", table, (f"{bad.count:,} records were skipped",), kind="bad")
 
 
-def _alternative(display: Any, title: str) -> str:
-    """The picture in words, for those who do not see it."""
-    picture = display.picture
-    axes = f"{picture.y.label or 'rows'} by {picture.x.label}".strip()
-    names = [name for mark in picture.marks if (name := getattr(mark, "name", ""))]
-    return ". ".join([title, axes, *names[:8]])
-
-
-def _uri(display: Any) -> str:
-    """The picture as an SVG within an address: its names do not meet those of other pictures."""
-    text = display.to_svg().encode()
-    return f"data:image/svg+xml;base64,{base64.b64encode(text).decode()}"
+def _image(display: Any, *, inline: bool) -> str:
+    """The element of a picture; that of matplotlib has ids, which would meet those of others."""
+    text: str = display.to_svg()
+    if inline:
+        return text
+    address = f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
+    return f'<img src="{address}" alt="{html.escape(display.picture.description())}">'
 
 
 def _written(path: str, write: Callable[[], None]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streameval.cli import options
+from streameval.cli.columns import meant_columns
 from streameval.cli.counting import (
     Counting,
     Evaluated,
@@ -12,7 +13,6 @@ from streameval.cli.counting import (
     begun_in_parts,
     count_and_report,
 )
-from streameval.cli.evaluate import usual_fields
 from streameval.cli.options import (
     FilesArgument,
     FormatOption,
@@ -63,15 +63,14 @@ def predictions(
     """Report on predictions without true labels.
 
     Their number, the share of each predicted label, and of scores the mean and quantiles
-    (--metrics score_quantile:q=.9). Where no field is named, those that are called y_pred, score
-    or proba are used.
+    (--metrics score_quantile:q=.9). Where no field is named, those are used whose names say what
+    they are.
     """
     evaluated.check_slices(details.slice_options())
     calls = options.metric_calls(metrics)
     sources = reading.sources(files)
-    predicted = {"y_pred": given.y_pred, "score": given.score, "proba": given.proba}
-    if all(field is None for field in predicted.values()):
-        predicted = usual_fields(sources[0], scores_only=False)
+    named = {name: getattr(given, name) for name in ("y_pred", "score", "proba")}
+    predicted = meant_columns(sources[0], named)
     pictures = checked_pictures(details)
     spec = evaluated.spec(
         reading,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from streameval.cli import options
+from streameval.cli.gate import Gate
 from streameval.cli.options import (
     AnytimeOption,
     ByOption,
+    FailIfOption,
     PictureFormat,
     ReportFileOption,
     complete_metric,
@@ -27,7 +29,7 @@ from streameval.cli.output import (
     terminal_width,
 )
 from streameval.cli.page import write_as
-from streameval.errors import InputError, MetricError, OptionError
+from streameval.errors import InputError, MetricError, OptionError, did_you_mean, shown
 from streameval.evaluator.comparison import (
     Comparison,
     ComparisonReport,
@@ -35,9 +37,11 @@ from streameval.evaluator.comparison import (
     SliceDifferences,
 )
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.fairness import KEPT_METRIC
 from streameval.evaluator.predictions import Predictions
 from streameval.evaluator.reports import (
     ClassificationReport,
+    FairnessReport,
     Report,
     ReportRow,
     SeriesRow,
@@ -53,6 +57,7 @@ from streameval.metrics.registry import METRICS, USUAL_METRICS
 from streameval.records.chunk import BadRecords
 from streameval.records.spec import Dimensions
 from streameval.states.confusion import ConfusionCounts
+from streameval.tasks.registry import TASKS
 from streameval.uncertainty.interval import checked_level
 from streameval.windows.kinds import kind_of
 from streameval.windows.window import WindowSpec
@@ -98,12 +103,18 @@ class Details:
     plot_dir: str | None = of_result("Draw every picture that there is.", metavar="DIRECTORY")
     plot_format: PictureFormat | None = rare("Of the pictures of --plot-dir; png by default.")
     report_file: ReportFileOption = None
+    fail_if: FailIfOption = None
     by: ByOption = None
     worst: int | None = of_window("Show only the N worst slices.", metavar="N", min=1)
     series: str | None = of_window(
         "Show this metric for each pane.", metavar="METRIC", autocompletion=complete_metric
     )
     min_support: float | None = rare("Leave out slices of less support.", metavar="N", min=0)
+    fairness: str | None = of_window(
+        "Fairness between the groups of these fields of --slice; of several classes also the "
+        "class, as sex:label=LABEL.",
+        metavar="FIELD,FIELD",
+    )
     top_k: int | None = rare("Show top_k_accuracy:k=K too.", metavar="K", min=1)
     anytime: AnytimeOption = False
 
@@ -113,6 +124,9 @@ class Details:
         elif self.anytime:
             remedy = "add --intervals 0.95, or another level"
             raise OptionError.requires("--anytime", "--intervals", remedy=remedy)
+        if self.anytime and self.fairness is not None:
+            remedy = "no interval between groups holds at every look; leave one out"
+            raise OptionError.conflicts("--anytime", "--fairness", remedy=remedy)
         if self.plot_format is not None and self.plot_dir is None:
             remedy = "the format of --plot is that of its file name"
             raise OptionError.requires("--plot-format", "--plot-dir", remedy=remedy)
@@ -123,9 +137,20 @@ class Details:
         return "anytime" if self.anytime else "auto"
 
     @property
+    def judged(self) -> dict[str, Any]:
+        """The intervals and the slices that a gate judges."""
+        level, method = self.intervals, self.method
+        return {"level": level, "method": method, "min_support": self.min_support}
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that these details need."""
-        named = (self.by, self.series, None if self.top_k is None else TOP_K)
+        named = (
+            self.by,
+            self.series,
+            None if self.top_k is None else TOP_K,
+            None if self.fairness is None else KEPT_METRIC,
+        )
         return tuple(name for name in named if name is not None)
 
     def check_window(self, window: WindowSpec | None) -> None:
@@ -140,8 +165,37 @@ class Details:
 
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
-        given = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        given = {
+            "--by": self.by,
+            "--worst": self.worst,
+            "--min-support": self.min_support,
+            "--fairness": self.fairness,
+        }
         return [name for name, value in given.items() if value is not None]
+
+    def groups(self, kinds: Iterable[Sequence[str]], task: str) -> tuple[Dimensions, str | None]:
+        """The slices whose groups are compared, of those kept, and the class as it is written."""
+        if self.fairness is None:
+            return (), None
+        fields, equals, label = self.fairness.partition(":label=")
+        found = options.parse_slices(fields, "--fairness") or ()
+        known = {frozenset(kind): "+".join(kind) for kind in kinds}
+        for names in found:
+            if frozenset(names) not in known:
+                raise InputError(
+                    "--fairness",
+                    expected=f"slices that are kept: {', '.join(known.values()) or 'none'}",
+                    got=shown("+".join(names)),
+                    remedy=did_you_mean("+".join(names), known.values())
+                    or "evaluate with these fields in --slice",
+                )
+        if not equals and TASKS[task].positive is None:
+            raise OptionError.requires(
+                "--fairness of several classes",
+                "the class that is compared",
+                remedy=f"write --fairness {fields}:label=LABEL",
+            )
+        return found, label if equals else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +216,7 @@ class Result:
     """The best cut-point by F1, where the task is binary and scores are kept."""
     chosen: tuple[str, CutPoint] | None = None
     """The rule that chose the threshold, and the cut-point."""
+    fairness: Sequence[FairnessReport] = ()
     hidden_classes: int = 0
     """How many classes there are, where their table was left out for their number."""
     title: ClassVar[str] = "Evaluation"
@@ -191,13 +246,15 @@ class Result:
         if self.slices is not None:
             values["slices"] = self.slices.to_dict()
             values["slices_overflowed"] = self.overflowed
+        if self.fairness:
+            values["fairness"] = {"+".join(one.by): one.to_dict() for one in self.fairness}
         return values
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of one table, for CSV: each value with what it is of."""
         found = [_csv_row("total", "", row.metric, row) for row in self.report]
-        for row in self.shares or ():
-            found.append(_csv_row("predicted_label", row.metric, "share", row))
+        for share in self.shares or ():
+            found.append(_csv_row("predicted_label", share.metric, "share", share))
         if self.classes is not None:
             for label, row in self.classes.rows.items():
                 intervals = (self.classes.row_intervals or {}).get(label, (None,) * 3)
@@ -214,6 +271,8 @@ class Result:
         for part in () if self.slices is None else self.slices.rows:
             name = slice_name(part.slice)
             found.append(_csv_row("slice", name, str(self.slices and self.slices.metric), part))
+        for one in self.fairness:
+            found += [_csv_row("fairness", "+".join(one.by), row.metric, row) for row in one]
         return found
 
     def sections(self, format: Format) -> list[Section]:
@@ -246,6 +305,10 @@ class Result:
             found.append(Section(title, table, kind="series"))
         if self.slices is not None:
             found.append(self._slice_section(self.slices))
+        for one in self.fairness:
+            title = f"fairness between {len(one.groups):,} groups by {'+'.join(one.by)}"
+            notes = tuple(filter(None, [one.without]))
+            found.append(Section(title, one.table(), notes, kind="fairness"))
         return found
 
     def _threshold_line(self) -> str:
@@ -384,7 +447,9 @@ class ComparisonResult:
                 found.append(_difference_row("total", "", row.metric, model, value, one))
         for part in self.slices or ():
             one, name = part.difference, slice_name(part.slice)
-            found.append(_difference_row("slice", name, one.metric, one.a, None, one))
+            for model, value in part.values.items():
+                of_model = one if model == one.a else None
+                found.append(_difference_row("slice", name, one.metric, model, value, of_model))
         return found
 
 
@@ -430,15 +495,20 @@ def comparison_result(
 
 
 def write_result(
-    result: Result | ComparisonResult, format: Format, bad: BadRecords | None = None
+    result: Result | ComparisonResult,
+    format: Format,
+    bad: BadRecords | None = None,
+    gate: Gate | None = None,
 ) -> None:
-    """Print a result; JSON includes bad records if ``bad`` is not None."""
+    """Print a result and what fails the gate; JSON includes bad records if they are not None."""
+    gate = gate or Gate(())
 
     def values() -> dict[str, Any]:
         more = {} if bad is None else {"bad_records": bad_records(bad)}
-        return result.to_dict() | more
+        return result.to_dict() | gate.to_dict() | more
 
     write_as(format, result.title, values, result.rows, lambda: result.sections(format))
+    gate.say()
 
 
 def bad_records(bad: BadRecords) -> dict[str, Any]:
@@ -498,7 +568,14 @@ def result_of(
             )
     slices = _slices(evaluator, report, details, dimensions)
     result = Result(
-        report, details, arrivals, series, slices, evaluator.slices_overflowed, chosen=chosen
+        report,
+        details,
+        arrivals,
+        series,
+        slices,
+        evaluator.slices_overflowed,
+        chosen=chosen,
+        fairness=_fairness(evaluator, details),
     )
     unnamed = names is None and evaluator.options["metrics"] is None
     return _with_classes(result, evaluator, by_default=unnamed or everything)
@@ -567,6 +644,18 @@ def _slices(
     kept = sum(_names(key) in wanted for key in evaluator.slices())
     rows = tuple(row for row in slices.rows if _names(row.slice) in wanted)
     return replace(slices, rows=rows[: details.worst], below_support=kept - len(rows))
+
+
+def _fairness(evaluator: Evaluator, details: Details) -> list[FairnessReport]:
+    found, text = details.groups(evaluator.options["slices"], evaluator.task)
+    # The labels of a state may be numbers.
+    label = next((one for one in evaluator.labels if str(one) == text), text)
+    level = 0.95 if details.intervals is None else details.intervals
+    given: dict[str, Any] = {"label": label, "min_support": details.min_support or 0}
+    try:
+        return [evaluator.fairness(names, level=level, **given) for names in found]
+    except InputError as error:  # no such class
+        raise error.of("--fairness") from None
 
 
 def _names(key: SliceKey) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import typer
 
 from streameval.cli import options
 from streameval.cli.counting import saved
+from streameval.cli.gate import Gate
 from streameval.cli.options import of_result, of_window
 from streameval.cli.output import Format, check_target
 from streameval.cli.pictures import checked_pictures
@@ -63,6 +64,7 @@ def merge(
     shards: Shards,
 ) -> None:
     """Report on the events of many states as if one run had read them all."""
+    gate = Gate.of(details.fail_if)
     dimensions = options.parse_slices(shown.slice)
     pictures = checked_pictures(details)
     if save is not None:
@@ -72,11 +74,13 @@ def merge(
     # Each is loaded when its turn comes: of n states log n are held at once.
     total = merged(((path, load_any(path)) for path in chosen), allow_overlap=shards.allow_overlap)
     result = _result(total, metrics, details, dimensions)
+    gate.judge_saved(total, **details.judged)
     is_written = save is None or saved(total, save)
-    write_result(result, format)
+    write_result(result, format, gate=gate)
     is_written &= pictures.draw(total, result, states)
     if not is_written:
         raise typer.Exit(FAILURE)
+    gate.end()
 
 
 def report(
@@ -88,13 +92,16 @@ def report(
     details: Details,
 ) -> None:
     """Report on a saved state."""
+    gate = Gate.of(details.fail_if)
     dimensions = options.parse_slices(shown.slice)
     pictures = checked_pictures(details)
     loaded = load_any(state)
     result = _result(loaded, metrics, details, dimensions)
-    write_result(result, format)
+    gate.judge_saved(loaded, **details.judged)
+    write_result(result, format, gate=gate)
     if not pictures.draw(loaded, result, [state]):
         raise typer.Exit(FAILURE)
+    gate.end()
 
 
 def _chosen(
@@ -136,6 +143,7 @@ def _result(
         "--worst": details.worst,
         "--min-support": details.min_support,
         "--series": details.series,
+        "--fairness": details.fairness,
         "--per-class": details.per_class,
         "--top-k": details.top_k,
         "--plot": details.plot,

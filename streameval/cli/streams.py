@@ -11,6 +11,7 @@ from streameval.states.backend import backend, slow_because
 FAILURE = 1
 BAD_INPUT = 2
 TOO_MANY_BAD = 3
+GATE_FAILED = 4
 INTERRUPTED = 130
 CLOSED_PIPE = 141  # as shells report a command that SIGPIPE ended
 

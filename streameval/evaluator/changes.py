@@ -22,7 +22,7 @@ from streameval.uncertainty.interval import Interval, checked_level, hash_of_val
 from streameval.uncertainty.multiple_testing import benjamini_hochberg
 from streameval.uncertainty.proportions import wilson
 
-__all__ = ["Change", "Changes", "ComparisonChanges", "changes", "comparison_changes"]
+__all__ = ["Change", "Changes", "ComparisonChanges", "change", "changes", "comparison_changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def changes(
         names = metric_names(metrics)
     old, new = (one.report(names, intervals=level) for one in (before, after))
     pairs = zip(old, new, strict=True)
-    of_metrics = tuple(_change(first.metric, first, second, shared) for first, second in pairs)
+    of_metrics = tuple(change(first.metric, first, second, shared) for first, second in pairs)
     usual = USUAL_METRICS["single", before.task][0]
     metric = by or (usual if usual in names or not names else names[0])
     return Changes(
@@ -211,7 +211,7 @@ def comparison_changes(
             for model, one in before.evaluators.items()
         },
         {
-            model: tuple(_change(m, _as_row(old[m][n]), _as_row(new[m][n]), shared) for m in names)
+            model: tuple(change(m, _as_row(old[m][n]), _as_row(new[m][n]), shared) for m in names)
             for n, model in enumerate(before.models[1:])
         },
         different_settings(before.options, after.options),
@@ -224,7 +224,8 @@ def _as_row(one: Difference) -> ReportRow:
     return ReportRow(one.metric, one.value, one.reason, one.n, interval)
 
 
-def _change(name: str, before: ReportRow, after: ReportRow, shared: str) -> Change:
+def change(name: str, before: ReportRow, after: ReportRow, shared: str) -> Change:
+    """The change of a value; both rows have intervals, and `shared` are the events both hold."""
     assert before.interval is not None
     assert after.interval is not None
     found = difference(after.interval, before.interval)
@@ -247,7 +248,7 @@ def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> t
     # A list of all labels is made anew at each read of `labels`.
     labels = dict.fromkeys([*old.labels, *new.labels])
     shares = zip(labels, _shares(old, labels, level), _shares(new, labels, level), strict=True)
-    return tuple(_change(str(label), one, other, shared) for label, one, other in shares)
+    return tuple(change(str(label), one, other, shared) for label, one, other in shares)
 
 
 def _shares(counts: ConfusionCounts, labels: Iterable[Label], level: float) -> list[ReportRow]:
@@ -275,7 +276,7 @@ def _slices(
     found = []
     for key in filter(second.__contains__, first):
         (old,), (new,) = (views[key].report([metric], intervals=level) for views in (first, second))
-        found.append(_change(slice_name(key), old, new, shared))
+        found.append(change(slice_name(key), old, new, shared))
     adjusted = benjamini_hochberg([_p_value(one.difference) for one in found])
     ordered = sorted(
         zip(adjusted, found, strict=True),

@@ -20,7 +20,7 @@ from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import TableOfRows, number, slice_columns
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.spellings import explains_attributes, explains_keywords
-from streameval.evaluator.view import View, ViewContext, locked
+from streameval.evaluator.view import View, ViewContext, drawn, locked
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
@@ -143,6 +143,8 @@ class SliceDifference:
     difference: Difference
     flagged: bool
     """Whether its adjusted p-value is at most the rate of false discoveries."""
+    values: Mapping[str, float]
+    """The metric of each model."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,7 +167,12 @@ class SliceDifferences(TableOfRows[SliceDifference]):
             "metric": self.metric,
             "rate": self.rate,
             "slices": [
-                {"slice": dict(row.slice), "flagged": row.flagged, **row.difference.to_dict()}
+                {
+                    "slice": dict(row.slice),
+                    "values": {model: json_number(one) for model, one in row.values.items()},
+                    "flagged": row.flagged,
+                    **row.difference.to_dict(),
+                }
                 for row in self.rows
             ],
         }
@@ -175,12 +182,22 @@ class SliceDifferences(TableOfRows[SliceDifference]):
         for row in self.rows:
             one = row.difference
             marks = [f"{one.p_adjusted:.4g}", "yes" if row.flagged else ""]
-            rows.append([slice_name(row.slice), *one._cells(short=short), *marks])
+            style = ".4g" if short else ".6g"
+            values = [format(value, style) for value in row.values.values()]
+            rows.append([slice_name(row.slice), *values, *one._cells(short=short), *marks])
         names = _SHORT_DIFFERENCE if short else _DIFFERENCE
-        return ["slice", *names, "p adjusted", "flagged"], rows
+        models = self.rows[0].values if self.rows else ()
+        return ["slice", *models, *names, "p adjusted", "flagged"], rows
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
-        rows = [{**row.difference._numbers(), "flagged": row.flagged} for row in self.rows]
+        rows = [
+            {
+                **{f"value_{model}": value for model, value in row.values.items()},
+                **row.difference._numbers(),
+                "flagged": row.flagged,
+            }
+            for row in self.rows
+        ]
         names = rows[0] if rows else ()
         return {
             **slice_columns([row.slice for row in self.rows]),
@@ -263,6 +280,19 @@ class ComparisonReadings:
     def models(self) -> tuple[str, ...]:
         """The models' names; the first one is the reference."""
         return tuple(self._views)
+
+    def plot(self, /, name: str = "", ax: Any = None, **options: Any) -> Any:
+        """Draw a display with a line of each model, such as ``"roc"``; as :meth:`Evaluator.plot`.
+
+        Args:
+            name: The display's name.
+            ax: Axes of matplotlib; those of a new figure by default.
+            options: As of the display's ``from_evaluator``.
+
+        Raises:
+            InputError: The display is of one model; ``c["champion"].plot(name)`` draws it.
+        """
+        return drawn(self._views, name, ax, options)
 
     @locked
     def difference(
@@ -566,7 +596,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         )
         if plan.ordered:
             raise MetricError(
-                "kappa_temporal depends on the order of events: leave it out of metrics="
+                "kappa_temporal depends on the order of events: leave it out of the metrics"
             )
         options = first.options
         states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}
@@ -882,10 +912,20 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         """
         if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < 1:
             raise InputError("rate", expected="a number between 0 and 1", got=shown(rate))
-        found = {key: view.difference(metric, **options) for key, view in self.slices().items()}
+        views = self.slices()
+        found = {key: view.difference(metric, **options) for key, view in views.items()}
         adjusted = benjamini_hochberg([one.p_value for one in found.values()])
+        of_test = ("a", "b", "level", "method", "replicates", "seed")
+        params = {name: value for name, value in options.items() if name not in of_test}
+        values = {
+            key: {
+                model: float(view[model].value(metric, undefined=math.nan, **params))
+                for model in self.models
+            }
+            for key, view in views.items()
+        }
         rows = [
-            SliceDifference(key, replace(one, p_adjusted=p), p <= rate)
+            SliceDifference(key, replace(one, p_adjusted=p), p <= rate, values[key])
             for (key, one), p in zip(found.items(), adjusted, strict=True)
         ]
         # nan last; slices of equal p-value in the order of their names.

@@ -14,6 +14,7 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation, different_settings
+from streameval.evaluator.fairness import fairness_report
 from streameval.evaluator.options import (
     check_arguments,
     checked_options,
@@ -22,7 +23,7 @@ from streameval.evaluator.options import (
     replicated,
 )
 from streameval.evaluator.public_class import PublicClass
-from streameval.evaluator.reports import SliceReport, SliceRow
+from streameval.evaluator.reports import FairnessReport, SliceReport, SliceRow
 from streameval.evaluator.slices import SlicedWindows, Slicer
 from streameval.evaluator.spellings import explains_attributes, explains_keywords
 from streameval.evaluator.track import Track, consume
@@ -41,6 +42,7 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.input import InputOptions
 from streameval.tasks.registry import TASKS, TaskName, likely_task
 from streameval.uncertainty.differences import sides
+from streameval.uncertainty.interval import checked_level
 from streameval.windows import Cumulative, Fading, Last, Panes, window_note, window_spec
 from streameval.windows.replicated import Bootstrap
 
@@ -350,8 +352,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         for name, number_of in (("worst", worst), ("best", best)):
             if number_of is not None and (type(number_of) is not int or number_of < 0):
                 raise InputError(name, expected="a number of slices", got=shown(number_of))
-        if not isinstance(min_support, (int, float, np.integer, np.floating)):
-            raise InputError("min_support", expected="a number", got=shown(min_support))
+        _check_support(min_support)
         views = {(): self._total, **self.slices()}
         total, *rows = [
             SliceRow(key, *row[1:])
@@ -372,6 +373,51 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
                 defined = defined[:front] + defined[len(defined) - back :]
             undefined = []
         return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
+
+    @locked
+    def fairness(
+        self,
+        by: str | Iterable[str],
+        metrics: Iterable[str] | None = None,
+        *,
+        label: object = None,
+        min_support: Weight = 0,
+        level: float = 0.95,
+    ) -> FairnessReport:
+        """How far apart the rates of predictions are between the groups of a slice key.
+
+        Demographic parity (the rates of positive predictions), equal opportunity (the recalls),
+        predictive equality (the false positive rates) and equalized odds (the worse of these two):
+        each the difference of the largest and the smallest rate of the groups, and their ratio.
+
+        Args:
+            by: A key of ``slices=``, or the keys of a combination: each slice is a group, but for
+                ``(missing)`` and ``(other)``.
+            metrics: Names, such as ``"demographic_parity_ratio"``; None: all.
+            label: The class whose predictions are compared; a multi-class task requires it.
+            min_support: Groups of less support are left out, and named.
+            level: The share of the intervals that contain the true value.
+
+        Raises:
+            InputError: No such slices or class, or a level that is not between 0 and 1.
+            MetricError: No such metric, no `label`, or no predicted labels are kept.
+
+        >>> ev = Evaluator(slices=["sex"])
+        >>> sexes = ["F"] * 4 + ["M"] * 4
+        >>> outcomes = [1, 1, 0, 0] * 2, [1, 0, 1, 0] * 2
+        >>> weight = [60, 40, 30, 70, 80, 20, 40, 60]
+        >>> ev = ev.update_many(*outcomes, weight=weight, slices={"sex": sexes})
+        >>> print(ev.fairness("sex", ["demographic_parity_ratio", "equal_opportunity_difference"]))
+        metric                        highest     lowest       value  low        high      ...
+        demographic_parity_ratio      sex=M: 0.6  sex=F: 0.45  0.75   0.619021   0.905616  ...
+        equal_opportunity_difference  sex=M: 0.8  sex=F: 0.6   0.2    0.0731192  0.318505  ...
+        """
+        _check_support(min_support)
+        slices = self.slices()
+        kinds = [tuple(kind) for kind in self._options["slices"]]
+        return fairness_report(
+            self._total, slices, kinds, by, metrics, label, min_support, checked_level(level)
+        )
 
     @property
     def total(self) -> View:
@@ -599,6 +645,12 @@ def from_bytes(data: bytes) -> Evaluator:
     0.0
     """
     return Evaluator.from_parts(unpack_one_of(data, (EVALUATOR_KIND,)), in_memory=True)
+
+
+def _check_support(min_support: object) -> None:
+    """Raise InputError where a least support is no number."""
+    if not isinstance(min_support, (int, float, np.integer, np.floating)):
+        raise InputError("min_support", expected="a number", got=shown(min_support))
 
 
 def load(path: str | os.PathLike[str]) -> Evaluator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -343,6 +343,104 @@ class SliceReport(Tabular):
         return Tabular.__str__(self) + tail
 
 
+class GroupRate(NamedTuple):
+    """A group and its rate."""
+
+    slice: SliceKey
+    rate: str
+    """``"positive_rate"``, ``"recall"`` or ``"fpr"``."""
+    value: float
+
+    def __str__(self) -> str:
+        return f"{slice_name(self.slice)}: {self.value:.4g}"
+
+
+class FairnessRow(NamedTuple):
+    """A metric of fairness, and the two groups that make it."""
+
+    metric: str
+    value: float
+    """``nan`` where undefined."""
+    reason: str
+    """Why the value is undefined, or which groups it is without; else empty."""
+    support: Weight
+    """Weight of the events of the groups."""
+    interval: Interval
+    highest: GroupRate | None = None
+    """The group of the largest rate; None where the value is undefined."""
+    lowest: GroupRate | None = None
+    bounds: None = None
+    """As rows of other reports; no rate is of the ranking of scores."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FairnessReport(TableOfRows[FairnessRow]):
+    """The metrics of fairness over the groups of a slice key, each with its interval.
+
+    Iterating gives its :class:`FairnessRow` s; ``report["demographic_parity_ratio"]`` is a value.
+    """
+
+    by: tuple[str, ...]
+    """The slice key, or the keys of a combination."""
+    label: Label
+    """The class whose predictions are compared; the positive one of a binary task."""
+    level: float
+    groups: tuple[SliceKey, ...]
+    left_out: tuple[SliceKey, ...]
+    """Slices of less support, and those that are no group: ``(missing)`` and ``(other)``."""
+    rows: tuple[FairnessRow, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the numbers depend on, as in a :class:`Report`."""
+
+    @property
+    def by_name(self) -> Mapping[str, FairnessRow]:
+        """From each metric's name to its row."""
+        return {row.metric: row for row in self.rows}
+
+    def __getitem__(self, metric: str) -> float:
+        return self.by_name[metric].value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: undefined values are None with their reason."""
+        metrics: dict[str, Any] = {}
+        for row in self.rows:
+            metrics[row.metric] = found = plain_value(row)
+            for name, group in (("highest", row.highest), ("lowest", row.lowest)):
+                if group is not None:
+                    found[name] = {**group._asdict(), "slice": dict(group.slice)}
+        return {
+            "by": list(self.by),
+            "label": self.label,
+            **self.notes,
+            "level": self.level,
+            "groups": [dict(key) for key in self.groups],
+            "left_out": [dict(key) for key in self.left_out],
+            "metrics": metrics,
+        }
+
+    @property
+    def without(self) -> str:
+        """Which slices are left out, in words; empty where none is."""
+        return f"left out: {some_slices(self.left_out)}" if self.left_out else ""
+
+    def _names(self) -> dict[str, list[str]]:
+        return {
+            "metric": [row.metric for row in self.rows],
+            "highest": [str(row.highest or "") for row in self.rows],
+            "lowest": [str(row.lowest or "") for row in self.rows],
+        }
+
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        return value_cells(self._names(), "value", self.rows, short=short)
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        return value_columns(self._names(), self.rows)
+
+    def __str__(self) -> str:
+        # Not super(), which knows the class as it was before it had slots.
+        return "\n".join(filter(None, (TableOfRows.__str__(self), self.without)))
+
+
 class Series(Tabular, list[SeriesRow]):
     """A metric over the panes, oldest first: a list of :class:`SeriesRow`."""
 
@@ -369,6 +467,16 @@ class Series(Tabular, list[SeriesRow]):
         return f"<Series: {self.metric} of {len(self)} panes{last}>"
 
 
+def some_slices(keys: Sequence[SliceKey]) -> str:
+    """Names of up to five slices, and how many more there are."""
+    names = "; ".join(map(slice_name, keys[:5]))
+    return names if len(keys) <= 5 else f"{names} and {len(keys) - 5} more"
+
+
+ValueRow: TypeAlias = ReportRow | SliceRow | SeriesRow | FairnessRow
+"""A row with a value, its reason, support, interval and bounds."""
+
+
 def slice_columns(keys: Sequence[SliceKey]) -> dict[str, list[Any]]:
     """A column with each slice's name, and one for each of the keys."""
     columns: dict[str, list[Any]] = {"slice": [slice_name(key) for key in keys]}
@@ -379,7 +487,7 @@ def slice_columns(keys: Sequence[SliceKey]) -> dict[str, list[Any]]:
 
 
 def value_columns(
-    names: Mapping[str, Sequence[Any]], rows: Sequence[ReportRow | SliceRow | SeriesRow]
+    names: Mapping[str, Sequence[Any]], rows: Sequence[ValueRow]
 ) -> dict[str, Sequence[Any]]:
     """The columns of a data frame of values: of intervals and bounds where there are any."""
     columns: dict[str, Sequence[Any]] = {**names, "value": [float(row.value) for row in rows]}
@@ -401,7 +509,7 @@ def value_columns(
 def value_cells(
     names: Mapping[str, Sequence[str]],
     value: str,
-    rows: Sequence[ReportRow | SliceRow | SeriesRow],
+    rows: Sequence[ValueRow],
     *,
     short: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
@@ -430,7 +538,7 @@ def value_cells(
     return list(header), [list(line) for line in zip(*cells, strict=True)]
 
 
-def plain_value(row: ReportRow | SliceRow | SeriesRow) -> dict[str, Any]:
+def plain_value(row: ValueRow) -> dict[str, Any]:
     """A value with its support, reason and interval, as plain data for JSON."""
     return {
         "value": json_number(row.value),

@@ -21,7 +21,14 @@ from typing import (
     overload,
 )
 
-from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
+from streameval.errors import (
+    InputError,
+    MetricError,
+    MissingExtraError,
+    did_you_mean,
+    listed,
+    shown,
+)
 from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import (
     ClassificationReport,
@@ -298,6 +305,33 @@ def locked(
             return method(self, *args, **kwargs)
 
     return holding
+
+
+def drawn(source: Any, name: str, ax: Any, options: Mapping[str, Any]) -> Any:
+    """The display of an evaluator, or of several by name; drawn if matplotlib is installed."""
+    package = __name__.partition(".")[0]
+    # Above this layer, and loaded for pictures only.
+    displays = importlib.import_module(f"{package}.plots").DISPLAYS
+    kind = row_named("display", name, displays)
+    if isinstance(source, Mapping) and not kind.several:
+        raise InputError(
+            "plot",
+            expected=f"one of {', '.join(row for row in displays if displays[row].several)}, "
+            "which have a line of each model",
+            got=shown(name),
+            remedy=f"c[{next(iter(source))!r}].plot({name!r}) draws it of one model",
+        )
+    try:
+        return kind.from_evaluator(source, ax=ax, **options)
+    except MissingExtraError:
+        if ax is not None:
+            raise
+        try:
+            given = dict(options)
+            return kind.computed(source, **given.pop("params", {}), **given)
+        except (MetricError, TypeError):
+            pass  # arguments of matplotlib
+        raise
 
 
 def _states_of(metric: Metric, state_set: StateSet) -> tuple[Any, ...]:
@@ -750,15 +784,14 @@ class Readings:
 
         Returns:
             The display, with the axes in ``ax_``; notebooks show it, ``save(path)`` writes it.
+            Without matplotlib it is an SVG picture, and has no axes.
 
         Raises:
             MetricError: No such display, or the evaluator was not fed what it draws.
-            MissingExtraError: The extra ``plots`` is not installed.
+            MissingExtraError: Axes or arguments of matplotlib are given, and the extra ``plots``
+                is not installed.
         """
-        package = __name__.partition(".")[0]
-        # Above this layer, and loaded for pictures only.
-        displays = importlib.import_module(f"{package}.plots").DISPLAYS
-        return row_named("display", name, displays).from_evaluator(self, ax=ax, **options)
+        return drawn(self, name, ax, options)
 
     @locked
     def one_vs_rest(self, label: Label) -> View:

@@ -76,6 +76,7 @@ class _Need(NamedTuple):
 
 
 _NEEDS: dict[str, _Need] = {
+    "all": _Need(lambda c, t, p, s: s, NO_EVENTS, "read before the first event"),
     "true": _Need(lambda c, t, p, s: t, "no event is truly {}", "true of no event"),
     "predicted": _Need(lambda c, t, p, s: p, "no event was predicted {}", "predicted for no event"),
     "either": _Need(

@@ -26,7 +26,7 @@ from streameval.metrics.averages import (
     whole_cells,
     whole_counts,
 )
-from streameval.metrics.metric import BINARY, Metric
+from streameval.metrics.metric import BINARY, PREDICTIONS, Metric
 from streameval.metrics.undefined import NO_EVENTS, Undefined, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
@@ -56,6 +56,7 @@ __all__ = [
     "prevalence_weighted_recall",
     "recall",
     "recall_macro",
+    "positive_rate",
     "specificity",
     "support",
 ]
@@ -248,6 +249,25 @@ NPV = Rule(
     needs=("others predicted",),
     example='positive="cat" -> 0.8',
     source="Altman & Bland (1994), Diagnostic tests 2",
+)
+POSITIVE_RATE = Rule(
+    name="positive_rate",
+    title="Positive rate, or selection rate, detection prevalence",
+    definition="share of all events that is predicted positive: (TP + FP) / all",
+    parts=lambda c, t, p, s: (p, s),
+    share=True,
+    needs=("all",),
+    example='positive="cat" -> 0.5',
+    direction="none",
+    note="Demographic parity compares it between groups.",
+    source="Fairlearn's ``selection_rate``",
+    synonyms=(
+        "selection_rate",
+        "alert_rate",
+        "positive_prediction_rate",
+        "detection_prevalence",
+        "predicted_positive_rate",
+    ),
 )
 INFORMEDNESS = Rule(
     name="informedness",
@@ -447,6 +467,7 @@ specificity = class_metric(SPECIFICITY)
 fpr = class_metric(FPR)
 fnr = class_metric(FNR)
 npv = class_metric(NPV)
+positive_rate = class_metric(POSITIVE_RATE)
 informedness = class_metric(INFORMEDNESS)
 markedness = class_metric(MARKEDNESS)
 positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
@@ -680,7 +701,7 @@ _AVERAGES: Mapping[str, str] = {
 
 _WITH_AVERAGES: list[ClassMetric] = [precision, recall, f1, fbeta, jaccard, fowlkes_mallows]
 _WITH_AVERAGES += [specificity, fpr, fnr, npv]
-_OF_ONE_CLASS: list[ClassMetric] = [informedness, markedness]
+_OF_ONE_CLASS: list[ClassMetric] = [informedness, markedness, positive_rate]
 _OF_ONE_CLASS += [positive_likelihood_ratio, negative_likelihood_ratio]
 
 
@@ -701,7 +722,7 @@ def class_rows(*, averages: bool) -> Iterator[Metric]:
             name=rule.name,
             function=function,
             definition=rule.definition,
-            tasks=BINARY,
+            tasks=BINARY | PREDICTIONS if rule is POSITIVE_RATE else BINARY,
             params=(*params, "average") if averages else (),
             needs_positive=True,
             synonyms=rule.synonyms,

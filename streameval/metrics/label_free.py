@@ -9,24 +9,11 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import is_number
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.class_probability import ClassProbabilitySums
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT
 
-__all__ = ["mean_confidence", "mean_score", "positive_rate", "score_quantile"]
-
-
-def positive_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """Share of the events that are predicted positive; in [0, 1], nan before the first event.
-
-    The predicted label is the event's own, or that of its score and the threshold. The counts are
-    those of :class:`streameval.Predictions`, whose labels are 0 and 1. Cost: O(1).
-
-    >>> positive_rate(ConfusionCounts.from_matrix([[3, 1], [0, 0]], [0, 1]))
-    0.25
-    """
-    return ratio(counts.predicted_count(1), counts.total, NO_EVENTS, undefined)
+__all__ = ["mean_confidence", "mean_score", "score_quantile"]
 
 
 def mean_score(moments: ScoreMoments, *, undefined: float | None = None) -> float:

@@ -172,15 +172,6 @@ _QUANTILE = functools.partial(
 )  # fmt: skip
 
 _LABEL_FREE = (
-    _support_row("weight of all predictions", tasks=PREDICTIONS | CLASS_PREDICTIONS),
-    _row(
-        label_free.positive_rate,
-        "share of events predicted positive",
-        tasks=PREDICTIONS,
-        family="proportion",
-        direction="none",
-        synonyms=("selection_rate", "predicted_positive_rate", "alert_rate"),
-    ),
     _row(
         label_free.mean_score,
         "mean of the scores",
@@ -304,6 +295,7 @@ ROWS: tuple[Metric, ...] = tuple(
         ),
         _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
         _support_row("weight of all events", tasks=MULTICLASS),
+        _support_row("weight of all predictions", tasks=PREDICTIONS | CLASS_PREDICTIONS),
         _rank_row(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",

@@ -27,13 +27,17 @@ from streameval.metrics.undefined import NO_EVENTS
 from streameval.plots.display import (
     Display,
     Source,
+    Sources,
+    by_name,
     checked_intervals,
+    first,
     has_positive,
     positive_class,
     share_axis,
 )
 from streameval.plots.picture import (
     MUTED,
+    STYLES,
     Area,
     Axis,
     Corner,
@@ -89,7 +93,7 @@ def _drawable(curve: Any, *columns: str) -> str:
 
 
 def _curves(
-    source: Source,
+    sources: Sources,
     curve: str,
     columns: tuple[str, str],
     name: str | None,
@@ -99,21 +103,30 @@ def _curves(
 ) -> list[tuple[str, Source, Any]]:
     """The curves that are defined, each with its name and source; or their average."""
     found, reasons = [], []
-    if average is None:
-        parts = [
-            (label, part, part.curve(curve, **params))
-            for label, part in _parts(source, name, classes, f"curve {curve}")
-        ]
-    else:
-        if classes is not None:
-            raise InputError(
-                "classes",
-                expected="no classes beside average=",
-                got="both",
-                remedy="an average is of all classes; leave out one of the two",
-            )
-        text = f"{name}, {average} average" if name else f"{average} average"
-        parts = [(text, source, source.curve(f"{curve}_ovr", average=average, **params))]
+    parts: list[tuple[str, Source, Any]] = []
+    if average is not None and classes is not None:
+        raise InputError(
+            "classes",
+            expected="no classes beside average=",
+            got="both",
+            remedy="an average is of all classes; leave out one of the two",
+        )
+    for before, source in by_name(sources, name).items():
+        if average is None:
+            parts += [
+                (label, part, part.curve(curve, **params))
+                for label, part in _parts(source, before, classes, f"curve {curve}")
+            ]
+        else:
+            text = f"{before}, {average} average" if before else f"{average} average"
+            parts.append((text, source, source.curve(f"{curve}_ovr", average=average, **params)))
+    if len(parts) > _MOST_LINES and isinstance(sources, Mapping):
+        raise InputError(
+            "sources",
+            expected=f"at most {_MOST_LINES} lines in a picture",
+            got=str(len(parts)),
+            remedy="pass classes=[...], those to draw",
+        )
     for label, part, one in parts:
         reason = _drawable(one, *columns)
         if reason:
@@ -196,8 +209,9 @@ class _Column:
 
 @dataclass(eq=False, slots=True)
 class _CurvesDisplay(Display, Generic[_Curve]):
-    """Curves of one score, or of each class against the rest."""
+    """Curves of one score, or of each class against the rest; of one evaluator or several."""
 
+    several: ClassVar[bool] = True
     _row: ClassVar[_CurveRow]
 
     curves: Mapping[str, _Curve]
@@ -208,7 +222,7 @@ class _CurvesDisplay(Display, Generic[_Curve]):
     @classmethod
     def computed(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         *,
         name: str | None = None,
         classes: Iterable[Label] | None = None,
@@ -218,6 +232,9 @@ class _CurvesDisplay(Display, Generic[_Curve]):
     ) -> Self:
         """The display, not drawn yet; arguments as of :meth:`from_evaluator`."""
         row = cls._row
+        if isinstance(evaluator, Mapping) and row.intervals and classes is None:
+            # One line of each source, where they have lines of several classes.
+            average = average or (None if has_positive(first(evaluator)) else "macro")
         if not row.intervals:
             # They are then like any parameter that the curve does not take.
             given = {"intervals": intervals, "average": average}
@@ -232,7 +249,7 @@ class _CurvesDisplay(Display, Generic[_Curve]):
     @classmethod
     def _of(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         row: _CurveRow,
         found: list[tuple[str, Source, Any]],
         level: float | None,
@@ -243,8 +260,13 @@ class _CurvesDisplay(Display, Generic[_Curve]):
         marks: list[Mark] = []
         curves: dict[str, _Curve] = {}
         areas: dict[str, float] = {}
+        # Of several sources with several lines each, the style is that of the source.
+        each = len(found) // len(evaluator) if isinstance(evaluator, Mapping) else len(found)
         for number, (label, part, curve) in enumerate(found):
             color, style = line_look(number)
+            if 1 < each < len(found):
+                color = line_look(number % each)[0]
+                style = STYLES[number // each % len(STYLES)]
             text = label or row.unnamed
             if row.area:
                 text, areas[label] = _with_area(label, part, *row.area, level)
@@ -257,13 +279,13 @@ class _CurvesDisplay(Display, Generic[_Curve]):
             ends = np.array([0.0, 1.0]), np.array([low, high])
             marks.append(Line(*ends, text, MUTED, style))
         marks += cls._beside(list(curves.values()))
-        positive = positive_class(evaluator)
+        positive = positive_class(first(evaluator))
         x, y = (share_axis(label.format(positive)) for label in row.labels)
         picture = Picture(
             *(row.title, x, y, tuple(marks)),
             square=row.square,
             corner=row.corner,
-            legend=_legend_title(evaluator),
+            legend=_legend_title(first(evaluator)),
         )
         return cls(cls._framed(picture, curves.values()), curves, areas)
 
@@ -292,7 +314,7 @@ class _CurvesDisplay(Display, Generic[_Curve]):
     @classmethod
     def from_evaluator(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         ax: Any = None,
         *,
         name: str | None = None,
@@ -305,9 +327,10 @@ class _CurvesDisplay(Display, Generic[_Curve]):
         """Compute and draw.
 
         Args:
-            evaluator: An evaluator, or the view of a slice.
+            evaluator: An evaluator, or the view of a slice; or several by the names of their
+                lines, of which ROC, precision and recall of several classes are macro averages.
             ax: Matplotlib axes; those of a new figure by default.
-            name: For the legend.
+            name: For the legend, of one evaluator.
             classes: Of several classes, those to draw; all, up to 20, by default. Classes
                 without a curve are left out.
             intervals: Of ROC, precision and recall, and calibration: the level of the intervals.
@@ -409,10 +432,11 @@ class PrecisionRecallDisplay(_CurvesDisplay[PrecisionRecallCurve]):
 
     @classmethod
     def _beside(cls, curves: list[PrecisionRecallCurve]) -> list[Mark]:
-        if len(curves) != 1:
-            return []
         # At the lowest threshold every event is predicted positive.
-        share = float(curves[0].precision[0])
+        shares = {float(curve.precision[0]) for curve in curves}
+        if len(shares) != 1:
+            return []
+        (share,) = shares
         ends = np.array([0.0, 1.0]), np.array([share, share])
         return [Line(*ends, f"Chance level (AP = {share:.2g})", MUTED, "dashed")]
 
@@ -501,7 +525,7 @@ class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
     @classmethod
     def computed(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         *,
         name: str | None = None,
         classes: Iterable[Label] | None = None,
@@ -518,17 +542,19 @@ class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
             area = "quantile_calibration_error", "ECE"
             row = replace(row, curve="calibration_quantile", area=area)
         columns = (row.x, row.y)
-        if classes is not None and not has_positive(evaluator):
+        if classes is not None and not has_positive(first(evaluator)):
             found = _curves(evaluator, row.curve, columns, name, classes, params)
             return cls._of(evaluator, row, found, level)
-        curve = evaluator.curve(row.curve, **params)
-        reason = _drawable(curve, *columns)
-        if reason:
-            raise InputError("curve", expected="a curve that is defined", got=reason)
-        if not has_positive(evaluator):
+        named = by_name(evaluator, name).items()
+        curves = [(label, one, one.curve(row.curve, **params)) for label, one in named]
+        reasons = [_drawable(curve, *columns) for _, _, curve in curves]
+        if all(reasons):
+            raise InputError("curve", expected="a curve that is defined", got=reasons[0])
+        if not has_positive(first(evaluator)):
             x, y = row.labels
             row = replace(row, labels=(f"{x} of the predicted label", f"{y} of being right"))
-        display = cls._of(evaluator, row, [(name or "", evaluator, curve)], level)
+        found = [one for one, reason in zip(curves, reasons, strict=True) if not reason]
+        display = cls._of(evaluator, row, found, level)
         display.picture = replace(display.picture, legend="")
         return display
 
@@ -541,7 +567,7 @@ class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
     @classmethod
     def from_evaluator(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         ax: Any = None,
         *,
         name: str | None = None,

@@ -3,7 +3,7 @@
 ``RocCurveDisplay.from_evaluator(ev)`` draws into new axes of matplotlib, or into ``ax=``, and
 returns the display, with ``ax_``, ``figure_`` and ``line_``. ``computed(ev)`` draws nothing yet;
 ``plot()`` draws with matplotlib (extra ``plots``), ``to_plotly()`` with plotly, out of the same
-:class:`~streameval.plots.picture.Picture`.
+:class:`~streameval.plots.picture.Picture`. ``to_svg()`` and files in SVG and HTML need no package.
 
 Wherever there is an evaluator, the view of a slice, or of one class, serves as well. What has
 scores of several classes is drawn for each class against the rest.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,10 @@ from streameval.plots.curves import (
 from streameval.plots.display import (
     Display,
     Source,
+    Sources,
+    by_name,
     checked_intervals,
+    first,
     has_positive,
     positive_class,
     share_axis,
@@ -335,26 +338,30 @@ class ThresholdsDisplay(Display):
 class SeriesDisplay(Display):
     """A metric over time or over the events, with the support of each pane beneath."""
 
+    several: ClassVar[bool] = True
+
     rows: Mapping[str, Sequence[PaneRow]]
     """By the name of each line."""
 
     @classmethod
     def computed(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         metric: str | None = None,
         *,
         name: str | None = None,
         intervals: float | None = None,
     ) -> Self:
         """The display, not drawn yet."""
-        metric = metric or USUAL_METRICS["single", evaluator.task][0]
-        return cls.of_rows(evaluator.series(metric, intervals=intervals), metric, name=name)
+        named = by_name(evaluator, name)
+        metric = metric or USUAL_METRICS["single", first(evaluator).task][0]
+        rows = {label: one.series(metric, intervals=intervals) for label, one in named.items()}
+        return cls.of_rows(rows, metric)
 
     @classmethod
     def from_evaluator(
         cls,
-        evaluator: Source,
+        evaluator: Sources,
         metric: str | None = None,
         ax: Any = None,
         *,
@@ -365,7 +372,7 @@ class SeriesDisplay(Display):
         """Compute and draw.
 
         Args:
-            evaluator: An evaluator of a window of panes.
+            evaluator: An evaluator of a window of panes; or several by the names of their lines.
             metric: Its name; F1 by default.
             ax: Matplotlib axes; those of a new figure by default.
             name: For a legend, if several lines share the axes; supports are then not drawn.

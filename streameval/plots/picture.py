@@ -1,7 +1,7 @@
-"""A picture as data: axes and marks, which matplotlib and plotly draw alike.
+"""A picture as data: axes and marks, which matplotlib, plotly and SVG draw alike.
 
 Everything that a picture shows is computed once, in
-:mod:`streameval.plots.displays`; the two drawers compute nothing.
+:mod:`streameval.plots.displays`; the drawers compute nothing.
 """
 
 from __future__ import annotations
@@ -165,6 +165,12 @@ class Picture:
     grid: bool = True
     bounds: tuple[float, float] | None = None
     """The range of the metric on y: no tick is outside it."""
+
+    def description(self) -> str:
+        """The picture in words, for those who do not see it."""
+        axes = f"{self.y.label or 'rows'} by {self.x.label}".strip()
+        names = [name for mark in self.marks if (name := getattr(mark, "name", ""))]
+        return ". ".join([self.title, axes, *names[:8]])
 
     def lines(self) -> list[Line]:
         """The lines of values, without what they are compared with."""

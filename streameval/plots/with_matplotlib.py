@@ -28,6 +28,7 @@ from streameval.plots.picture import (
     Whiskers,
     one_line,
 )
+from streameval.plots.with_svg import page_of
 
 try:
     import matplotlib.dates
@@ -228,12 +229,7 @@ def picture_bytes(figure: Any, ending: str) -> bytes:
         figure.savefig(picture, format="svg" if ending == ".html" else ending[1:], dpi=150)
     data = picture.getvalue()
     if ending == ".html":
-        data = (
-            b"<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>streameval</title>"
-            b"<style>body{margin:2rem}svg{max-width:100%;height:auto}</style>\n"
-            + data[data.index(b"<svg") :]
-            + b"</html>\n"
-        )
+        data = page_of(data[data.index(b"<svg") :].decode()).encode()
     return data
 
 

@@ -16,7 +16,8 @@ LINE_LIMIT = 4 << 20
 _LOOK_BYTES = 1 << 14
 
 _NEWLINE = ord("\n")
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""Of UTF-8."""
 
 
 class Readable(Protocol):
@@ -49,8 +50,8 @@ def line_blocks(
     """Cut a stream after newlines; a byte order mark at the start of a file is dropped."""
     line = first_line
     for block in _cut(stream, min(block_bytes, line_limit), line_limit):
-        if line == 1 and block.data.startswith(_BOM):
-            block = block._replace(data=block.data[len(_BOM) :])
+        if line == 1 and block.data.startswith(BOM):
+            block = block._replace(data=block.data[len(BOM) :])
         yield block._replace(first_line=line)
         line += block.lines
 

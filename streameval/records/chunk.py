@@ -65,6 +65,7 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
         "give --encoding with the encoding that the file was written in, such as cp1252",
         "",
     ),
+    **{name: (f"give --encoding {name}", "") for name in ("utf-16-le", "utf-16-be")},
     **{
         f"delimiter {mark}": (f"if {mark!r} is between the fields, give --delimiter {name}", "")
         for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
@@ -82,7 +83,10 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
     ),
     "label_type": ("choose the type with --label-type", ""),
     "label_types": ("say which with --label-type str, int or bool", ""),
-    "input_format": ("say what it is with --input-format jsonl, csv, tsv, parquet or arrow", ""),
+    "input_format": (
+        "say what it is with --input-format jsonl, csv, tsv, parquet or arrow",
+        "",
+    ),
     "y_true": ("name the field of the true labels with --y-true", ""),
     "proba_column": ("for one column a label give --proba label=column,label=column", ""),
     "proba_text": (

@@ -133,6 +133,26 @@ def csv_columns(stream: Readable, source: str, layout: Layout = _NO_LAYOUT) -> l
     return _CsvRows(stream, source, layout).header
 
 
+def begins_with_blanks(head: bytes, layout: Layout) -> bool:
+    """Whether the first line of a file has blanks behind delimiters and outside quotes."""
+    text = head.decode(errors="replace").removeprefix("\ufeff")
+    return _has_blanks(text, layout.delimiter or ",")
+
+
+def _has_blanks(text: str, delimiter: str) -> bool:
+    if delimiter == " " or f"{delimiter} " not in text.lstrip("\r\n").partition("\n")[0]:
+        return False
+    found = []
+    for skips in (False, True):
+        lines = io.StringIO(text, newline="\n")
+        rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=skips)
+        try:
+            found.append(next(filter(None, rows), None))
+        except csv.Error:
+            return False
+    return found[0] != found[1]
+
+
 class TextColumn:
     """The cells of one column as a list of texts."""
 
@@ -437,6 +457,9 @@ class _CsvRows:
         self._lines = _Lines(stream, first_line)
         self._cut = cut
         self._delimiter = layout.delimiter or ","
+        text = self._lines.take()
+        self._lines.put_back(text)
+        self._blanks = columns is None and _has_blanks(text, self._delimiter)
         # strict: without it a stray quote is taken as text and shifts the fields.
         self._reader = self._csv(iter(self._lines))
         self._source = source
@@ -447,7 +470,9 @@ class _CsvRows:
         self.at_end = False
 
     def _csv(self, lines: Iterator[str]) -> Any:
-        return csv.reader(lines, strict=True, delimiter=self._delimiter)
+        return csv.reader(
+            lines, strict=True, delimiter=self._delimiter, skipinitialspace=self._blanks
+        )
 
     def _read_header(self) -> list[str]:
         try:
@@ -488,7 +513,8 @@ class _CsvRows:
             text = self._lines.take()
             plain = None
             if not self._lines.marked:
-                plain = _plain_rows(text, len(self.header), self._delimiter)
+                cells_text = self._without_blanks(text) if self._blanks else text
+                plain = _plain_rows(cells_text, len(self.header), self._delimiter)
             if plain is not None:
                 self.at_end = not text
                 rows, cells = plain
@@ -498,6 +524,15 @@ class _CsvRows:
             self._plain = False
             self._lines.put_back(text)
         return self._read_csv(bad)
+
+    def _without_blanks(self, text: str) -> str:
+        """Lines without blanks at the beginning of cells; with quotes they are left to ``csv``."""
+        if '"' in text:
+            return text
+        for before in (self._delimiter, "\n"):
+            while before + " " in text:
+                text = text.replace(before + " ", before)
+        return text.lstrip(" ")
 
     def _read_csv(self, bad: BadRecords) -> tuple[_Columns, RecordPlaces]:
         first = self._next_line

@@ -98,7 +98,7 @@ def evaluate(
             DuckDB relation, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, anything
             with Arrow's C interface, a mapping name -> array, a Spark or Dask DataFrame; or a
             path, a directory, a pattern such as ``"day-*.parquet"``, a URL
-            (``"s3://bucket/day-*.parquet"``), or a list of them, of JSONL, CSV, Parquet and Arrow
+            (``"s3://bucket/day-*.parquet"``), or a list of them, of JSON, CSV, Parquet and Arrow
             files. Text files may be compressed by gzip, zstd, bz2 or xz. A directory
             ``country=SE`` on the path is a field of its files' rows. Or the true labels, a list,
             array or series, beside ``predictions``; the arguments that name columns are then
@@ -142,12 +142,13 @@ def evaluate(
         undefined: As of :class:`~streameval.Evaluator`.
         probabilities: Multi-class: False where the numbers of ``proba`` are other scores of each
             of ``labels``, as of :class:`~streameval.Evaluator`.
-        input_format: Of files: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"`` or ``"arrow"``;
-            None: by the file names.
+        input_format: Of files: ``"json"`` (lines, or an array), ``"jsonl"`` (the same), ``"csv"``,
+            ``"tsv"``, ``"parquet"`` or ``"arrow"``; None: by the file names.
         label_type: Of the labels in CSV files: ``"str"``, ``"int"`` or ``"bool"``; None infers
             it.
         delimiter: Of CSV files: one character, or ``"tab"``; None: a comma, or a tab in ``.tsv``.
-        encoding: Of CSV and JSONL files, such as ``"latin-1"``; None is UTF-8.
+        encoding: Of CSV and JSON files, such as ``"latin-1"``; None is UTF-8, or UTF-16 or UTF-32
+            with a byte order mark.
         header: Of CSV files: whether the first line names the columns; otherwise their names are
             ``"1"``, ``"2"``, ``"3"`` …
         na_values: Of CSV files: cells that are missing values, beside the empty one. None: those

@@ -25,10 +25,18 @@ from streameval.records.compression import (
     codec_of_name,
     decompressed,
 )
-from streameval.records.csv_table import LabelTypes, TextColumn, csv_columns, read_csv, text_chunk
+from streameval.records.csv_table import (
+    LabelTypes,
+    TextColumn,
+    begins_with_blanks,
+    csv_columns,
+    read_csv,
+    text_chunk,
+)
 from streameval.records.event_columns import EventColumns
+from streameval.records.json_array import is_array
 from streameval.records.json_records import jsonl_fields, read_jsonl
-from streameval.records.layout import Format, Layout, Recoded
+from streameval.records.layout import Format, Layout, Recoded, marked_encoding
 from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
 from streameval.records.wording import Wording
 
@@ -111,8 +119,12 @@ def can_be_cut(source: InputFile) -> bool:
     if source.path == "-" or is_remote(source.path):
         return False
     with _opened(source.path) as file:
-        head = file.read(10) if file.seekable() else None
-        return head is not None and codec_of_bytes(head) is None
+        head = file.read(BLOCK_BYTES) if file.seekable() else b""
+    if not head or codec_of_bytes(head) or marked_encoding(head, source.name):
+        return False
+    if source.format == "jsonl":
+        return not is_array(head)
+    return not (source.format in ("csv", "tsv") and begins_with_blanks(head, source.layout))
 
 
 def lines_of(source: InputFile, begin: int, end: int) -> int:
@@ -220,6 +232,8 @@ def _source(path: str, format: Format | None, layout: Layout) -> InputFile:
 
 def _of_format(source: InputFile) -> InputFile:
     """The source with the delimiter of tab-separated values, where none is declared."""
+    if source.format == "json":  # lines and arrays are told apart by how they begin
+        return replace(source, format="jsonl")
     if source.format != "tsv" or source.layout.delimiter is not None:
         return source
     return replace(source, layout=replace(source.layout, delimiter="\t"))
@@ -368,4 +382,7 @@ def _seekable(source: InputFile, file: BinaryIO) -> Iterator[Any]:
 def _stream(source: InputFile, file: BinaryIO) -> Readable:
     stream = decompressed(file, source.name, source.compression)
     encoding = source.layout.encoding
+    if encoding is None:
+        whole = Rejoined(stream)
+        stream, encoding = whole.unread(), marked_encoding(whole.head, source.name)
     return stream if encoding is None else Recoded(stream, encoding, source.name)

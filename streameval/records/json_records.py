@@ -33,6 +33,7 @@ from streameval.records.chunk import (
     checked_chunk,
 )
 from streameval.records.event_columns import Column, EventColumns, joined, probability_columns
+from streameval.records.json_array import RecordLines, explained
 from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
@@ -59,21 +60,26 @@ _TYPES: dict[Kind, Any] = {
 def read_jsonl(
     stream: Readable, source: str, fields: Sequence[FieldRequest], *, first_line: int = 1
 ) -> Iterator[Chunk]:
-    """Chunks of about a megabyte of lines each; blank lines are ignored."""
+    """Chunks of about a megabyte of lines, or records of an array; blank lines are ignored."""
     decoder = JsonDecoder(fields)
-    for block in line_blocks(stream, first_line=first_line):
+    records = RecordLines(stream, source)
+    for block in line_blocks(records if first_line == 1 else stream, first_line=first_line):
         bad = BadRecords()
         events = decoder.read_lines(block, source, bad)
+        if bad.first and bad.first[0].place == 1:
+            bad.first[0] = explained(bad.first[0], records.head)
         yield checked_chunk(source, fields, events, bad)
 
 
 def jsonl_fields(stream: Readable, source: str) -> list[str]:
     """The fields of the first record; raises InputError where there is none."""
-    for block in line_blocks(stream):
+    records = RecordLines(stream, source)
+    for block in line_blocks(records):
         for line in filter(bytes.strip, block.data.split(b"\n")):
             record = read_object(line)
             if isinstance(record, RecordError):
-                raise record._replace(remedy="", remedy_code="").input_error(source)
+                record = explained(record._replace(remedy="", remedy_code=""), records.head)
+                raise record.input_error(source)
             return list(record)
     raise InputError(source, expected="records, for the names of their fields", got="none")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -11,7 +12,7 @@ from streameval.errors import InputError, listed, shown
 from streameval.records.blocks import Readable
 from streameval.records.wording import Wording
 
-Format: TypeAlias = Literal["jsonl", "csv", "tsv", "parquet", "arrow"]
+Format: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 USUAL_MISSING = frozenset(
@@ -40,6 +41,15 @@ USUAL_MISSING = frozenset(
 _NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _UTF8 = ("utf-8", "utf-8-sig")
 
+# The longer marks first: one of UTF-32 begins as one of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_UNMARKED = {"utf-16-le": re.compile(rb"([^\0]\0){2}"), "utf-16-be": re.compile(rb"(\0[^\0]){2}")}
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -48,7 +58,7 @@ class Layout:
     delimiter: str | None = None
     """Between the fields of CSV; None: by the format."""
     encoding: str | None = None
-    """Of CSV and JSONL; None is UTF-8."""
+    """Of CSV and JSON; None is UTF-8, or what the byte order mark says."""
     header: bool = True
     """Whether the first line of CSV names the columns; otherwise they are 1, 2, 3 …"""
     missing: frozenset[str] | None = None
@@ -107,6 +117,24 @@ def _known_encoding(encoding: str | None, wording: Wording) -> str | None:
             got=shown(encoding),
         ) from None
     return None if name in _UTF8 else name
+
+
+def marked_encoding(head: bytes, source: str) -> str | None:
+    """The encoding of a file by its byte order mark, None of UTF-8; raises InputError for UTF-16
+    without a mark."""
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    for encoding, pattern in _UNMARKED.items():
+        if pattern.match(head):
+            raise InputError(
+                source,
+                expected="UTF-8, or UTF-16 with a byte order mark",
+                got=f"what looks like {encoding} without one",
+                remedy=f'declare encoding="{encoding}"',
+                remedy_code=encoding,
+            )
+    return None
 
 
 class Recoded:

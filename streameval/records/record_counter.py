@@ -27,6 +27,7 @@ from streameval.records.event_columns import (
 )
 from streameval.records.label_text import is_fraction, label_from_text, likely_type
 from streameval.records.spec import Spec
+from streameval.records.wording import Wording
 
 BATCH_ROWS = 1 << 18
 """Records passed to the evaluator at once: a larger batch takes memory, a smaller one
@@ -440,8 +441,16 @@ def _positive(spec: Spec, first: Column | None) -> Label:
         spec.wording.where("positive"),
         expected="the label that counts as positive",
         got=f"nothing; the labels of {spec.y_true or spec.y_pred!r} are {listed}{more}",
-        remedy=f"give {spec.wording.option('positive', 'LABEL')}",
+        remedy=f"give {_either_positive(labels, spec.wording)}",
     )
+
+
+def _either_positive(labels: Sequence[Label], wording: Wording) -> str:
+    """The option of the positive label, of two labels with either of them."""
+    if len(labels) != 2:
+        return wording.option("positive", "LABEL")
+    texts = [str(label) if wording.command else shown(label) for label in reversed(labels)]
+    return " or ".join(wording.option("positive", text) for text in texts)
 
 
 def _first(column: Any) -> Any:

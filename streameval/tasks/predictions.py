@@ -70,7 +70,7 @@ class PredictionsTask(BinaryTask):
         name: kind for name, kind in BinaryTask.fields.items() if name != "y_true"
     }
     usual: ClassVar[Mapping[str, str]] = {
-        "report": "support positive_rate mean_score median_score",
+        "report": "positive_rate support mean_score median_score",
         "representation": "positive_rate mean_score median_score",
         "single": "positive_rate",
     }

@@ -13,16 +13,55 @@ from streameval.uncertainty.proportions import beyond_log, ends_of_share, stirli
 def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:
     """Robbins's confidence sequence of a proportion, from the beta-binomial mixture."""
     failures = trials - successes
+    limit = _mixture_limit(successes, failures, level)
+    return (
+        0.0 if successes == 0 else 1 - _upper_root(failures, successes, limit),
+        1.0 if failures == 0 else _upper_root(successes, failures, limit),
+    )
+
+
+def _mixture_limit(successes: float, failures: float, level: float) -> float:
+    """The n·KL(k/n, p) below which a share p is in the sequence."""
     # With p = k/n the left side is at most 0; ln B(½, ½) = ln π.
-    limit = (
+    return (
         math.log(math.pi / (1 - level))
         + _half_remainder(successes + failures, 1.0)
         - _half_remainder(successes, 0.5)
         - _half_remainder(failures, 0.5)
     )
-    return (
-        0.0 if successes == 0 else 1 - _upper_root(failures, successes, limit),
-        1.0 if failures == 0 else _upper_root(successes, failures, limit),
+
+
+def disjoint_error(first: tuple[float, float], second: tuple[float, float]) -> float:
+    """The least 1 − level at which :func:`beta_binomial` of two (successes, trials) is disjoint.
+
+    At most 1. As long as both shares are equal, it is ever α or below with a chance of 2·α.
+    """
+    low, high = sorted((first, second), key=lambda counts: counts[0] / counts[1])
+    below, above = low[0] / low[1], high[0] / high[1]
+    limits = [_mixture_limit(k, n - k, 0.0) for k, n in (low, high)]
+    left = right = 0.0
+    # From the lower share to the higher one the first excess rises and the second falls.
+    for _ in range(64):
+        share = (below + above) / 2
+        left, right = (
+            _divergence(k, n, share) - limit
+            for (k, n), limit in zip((low, high), limits, strict=True)
+        )
+        if not below < share < above:
+            break
+        below, above = (share, above) if left < right else (below, share)
+    return math.exp(-max(0.0, min(left, right)))
+
+
+def _divergence(successes: float, trials: float, share: float) -> float:
+    """n·KL(k/n, p), of a share p that is neither 0 nor 1 unless it is k/n."""
+    if not successes:
+        return -trials * math.log1p(-share)
+    if successes == trials:
+        return -trials * math.log(share)
+    beyond, failures = share - successes / trials, trials - successes
+    return successes * beyond_log(beyond * trials / successes) + failures * beyond_log(
+        -beyond * trials / failures
     )
 
 

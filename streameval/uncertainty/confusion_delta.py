@@ -21,6 +21,7 @@ import numpy.typing as npt
 from streameval.events.values import Label
 from streameval.metrics.averages import Rule, one_class_counts, whole_cells, whole_counts
 from streameval.metrics.class_metrics import RECALL
+from streameval.metrics.metric import Metric
 from streameval.states.confusion import ConfusionCounts
 from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 from streameval.uncertainty.losses import student_quantile
@@ -315,11 +316,22 @@ def delta(request: IntervalRequest) -> Ends:
         return no_ends("all events are of one class and were predicted so")
     variance, fourth = gradient.moments(table)
     low, high = request.metric.low, request.metric.high
-    value, smooth, n = request.value, gradient.value, request.n
+    z = normal_quantile(request.level)
+    by_rule = request.metric.average == "binary" and request.metric.rule is not None
+    if math.isfinite(low) and math.isfinite(high) and (not by_rule or low < 0):
+        z = student_quantile(request.level, _freedom(fourth / variance**2, request.n))
+    return scaled_ends(request.metric, request.value, gradient.value, variance, request.n, z)
+
+
+def scaled_ends(
+    metric: Metric, value: float, smooth: float, variance: float, n: float, z: float
+) -> Ends:
+    """So many standard errors to each side, on a scale that suits the metric's range.
+
+    The variance, over n, is of `smooth`: the value with the pseudo-event, which is at no end.
+    """
+    low, high = metric.low, metric.high
     if math.isfinite(low) and math.isfinite(high):
-        z = normal_quantile(request.level)
-        if request.metric.average != "binary" or request.metric.rule is None or low < 0:
-            z = student_quantile(request.level, _freedom(fourth / variance**2, n))
         span = high - low
         size = n * (smooth - low) * (high - smooth) / variance
         share = (value - low) / span
@@ -327,8 +339,7 @@ def delta(request: IntervalRequest) -> Ends:
         return Ends(low + span * bottom, low + span * top)
     end = low if math.isfinite(low) else high
     apart, own = abs(smooth - end), abs(value - end)
-    factor = math.exp(normal_quantile(request.level) * math.sqrt(variance / n) / apart)
-    # Centred on the value with the pseudo-event, which is at no end.
+    factor = math.exp(z * math.sqrt(variance / n) / apart)
     near, far = min(apart / factor, own), max(apart * factor, own)
     return Ends(end + near, end + far) if math.isfinite(low) else Ends(end - far, end - near)
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from streameval.errors import InputError, shown
+from streameval.events.values import FloatArray
 from streameval.uncertainty.interval import Interval, normal_quantile
 from streameval.uncertainty.multiple_testing import benjamini_hochberg
 
@@ -32,6 +35,43 @@ def difference(first: Interval, second: Interval) -> Interval:
     low = value - math.hypot(first.value - first.low, second.high - second.value)
     high = value + math.hypot(first.high - first.value, second.value - second.low)
     return Interval(value, low, high, level, "mover", n)
+
+
+def range_ends(shares: Sequence[Interval]) -> tuple[float, float]:
+    """The ends of the largest less the smallest share, of intervals that hold for all pairs."""
+    value, low, high = _columns(shares)
+    below, above = (value - low) ** 2, (high - value) ** 2
+    bottom = top = 0.0
+    # Pairs row by row: all at once would take the memory of their number.
+    for n in range(len(value)):
+        gap = value[n] - value
+        bottom = max(bottom, float((gap - np.sqrt(below[n] + above)).max()))
+        ends = gap + np.sqrt(above[n] + below)
+        ends[n] = 0  # no pair
+        top = max(top, float(ends.max()))
+    return bottom, min(1.0, top)
+
+
+def ratio_ends(shares: Sequence[Interval]) -> tuple[float, float]:
+    """The ends of the smallest over the largest share: MOVER-R of Donner & Zou (2012)."""
+    value, low, high = _columns(shares)
+    near, far = low * (2 * value - low), high * (2 * value - high)
+    bottom = top = 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for n in range(len(value)):
+            both = value[n] * value
+            ends = near[n] / (both + np.sqrt(np.maximum(0.0, both**2 - near[n] * far)))
+            ends[n] = 1
+            # 0 / 0 is a share of 0 over one that may be anything.
+            bottom = min(bottom, float(ends.min()) if near[n] else 0.0)
+            ends = (both + np.sqrt(np.maximum(0.0, both**2 - far[n] * near))) / near
+            ends[near == 0] = ends[n] = math.inf
+            top = min(top, float(ends.min()))
+    return bottom, top
+
+
+def _columns(shares: Sequence[Interval]) -> FloatArray:
+    return np.array([(one.value, one.low, one.high) for one in shares]).T.copy()
 
 
 def bound_p_value(interval: Interval, *, below: float | None, above: float | None) -> float:

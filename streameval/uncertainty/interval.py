@@ -54,11 +54,13 @@ class Interval(NamedTuple):
     """How many events it rests on: their weight; where weights are not whole, Kish's
     effective size, ``nan`` where that is not kept."""
     reason: str = ""
-    """Why there is no interval; else empty."""
+    """Why there is no interval, or what speaks against it; else empty."""
 
     def __str__(self) -> str:
-        ends = f" [{self.low:.6g}, {self.high:.6g}]" if self.defined else f" ({self.reason})"
-        return f"{self.value:.6g}{ends}"
+        ends = f" [{self.low:.6g}, {self.high:.6g}]" if self.defined else ""
+        # Without ends the parentheses are there even where there is nothing to say.
+        reason = f" ({self.reason})" if self.reason or not self.defined else ""
+        return f"{self.value:.6g}{ends}{reason}"
 
     def short(self) -> str:
         """The value and its ends to four digits, as notebooks show them."""

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,7 +24,6 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.view import View
 from streameval.service.config.address import Address
 from streameval.service.config.evaluators import open_evaluators
@@ -222,10 +222,14 @@ def test_everything_is_drawn_and_the_browser_has_nothing_to_say(show: Show) -> N
     expect(shown.page.locator("#slices-count")).to_contain_text("of 1,000 slices")
     expect(shown.page.locator("#slices-table tbody tr")).to_have_count(50)
     at = shown.ask("api/view")["window"]["as_of"][:19].replace("T", " ")
-    about = f"all: all events · immature: labels are still coming in · as of {at}"
+    about = f"all: all events · immature · as of {at}"
     expect(shown.page.locator("#metrics-about")).to_have_text(about)
     expect(shown.page.locator("#curves-about")).to_have_text(about)
     expect(shown.page.locator("#confusion-about")).to_have_text(f"2 classes · {about}")
+    expect(shown.page.locator("#metrics-note")).to_have_text(
+        "Immature, with a dotted line: labels are still coming in, so these values will change."
+    )
+    expect(shown.page.locator("#model-control")).to_be_hidden()
     assert shown.complaints == []
 
 
@@ -251,6 +255,28 @@ def test_a_strict_policy_stands_all_that_one_does_to_a_chart(show: Show) -> None
     assert shown.complaints == []
 
 
+def test_a_cell_of_the_confusion_matrix_lists_the_ids_of_its_events(show: Show) -> None:
+    data = sample()
+    shown = show(data).open().seen()
+    count = shown.page.locator("#confusion-table .count").first
+    count.click()
+    expect(shown.page.locator("#examples-note")).to_contain_text("examples = 5 under [join]")
+    first, last = ({"id": key, "time": data["at"], "score": 0.9} for key in ("<b>1", "e2"))
+    cell = {"newest": [first], "by_confidence": [first, last]}
+    data["examples"] = {
+        window["name"]: [{"true": true, "predicted": 1 - true, **cell} for true in (0, 1)]
+        for window in data["windows"]
+    }
+    data["sequence"] += 1
+    shown.publish(data)
+    count.click()
+    rows = shown.page.locator("#examples tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("<b>1")
+    expect(rows.first).to_contain_text("newest, most confident")
+    assert shown.complaints == []
+
+
 def test_tiles_say_what_the_api_says(show: Show) -> None:
     shown = show(sample(undefined=True)).open().seen()
     metrics = shown.ask("api/report")["report"]["metrics"]
@@ -265,7 +291,7 @@ def test_tiles_say_what_the_api_says(show: Show) -> None:
             title = value.get_attribute("title")
             assert title is not None
             assert float(title) == given["value"]
-        expect(shown.tile(name)).to_contain_text(f"{given['support']:,} events immature")
+        expect(shown.tile(name)).to_contain_text(f"{given['support']:,} events")
     assert sum(given["value"] is None for given in metrics.values()) == 1
 
 
@@ -495,7 +521,8 @@ def test_undefined_is_a_dash_with_its_reason_and_never_a_number(show: Show) -> N
     expect(cell).to_have_attribute("title", "no event of the positive class")
     expect(page.locator("#roc-note")).to_have_text("None: no event of the negative class.")
     expect(page.locator("#labels-main")).to_contain_text("Delay p50–")
-    expect(page.locator("#source-table tbody tr").last).to_contain_text("not known yet")
+    unread = page.locator("#source-table tbody tr", has_text="http:predictions")
+    expect(unread).to_contain_text("not known yet")
     # The pane without events is a gap in the line, and a dash in the table.
     assert shown.column("#time-table", "value").count("–") == 2
     # Undefined slices are last, whichever way they are sorted.
@@ -916,8 +943,10 @@ def test_a_tile_has_its_interval_in_words_and_as_a_whisker(show: Show) -> None:
     metrics["accuracy"].update(value=0.5, low=0.25, high=0.625)
     metrics["log_loss"].update(value=0.75, low=0.5)
     del metrics["log_loss"]["high"]
-    for name in ("low", "high", "method"):
-        del metrics["f1"][name]
+    for lacking in ("f1", "recall"):
+        for name in ("low", "high", "method"):
+            del metrics[lacking][name]
+    metrics["recall"]["no_interval"] = "a reason"
     shown = show(data).open().seen()
     interval = shown.tile("accuracy").locator(".interval")
     expect(interval).to_have_text("95 % interval [0.2500, 0.6250]")
@@ -931,8 +960,9 @@ def test_a_tile_has_its_interval_in_words_and_as_a_whisker(show: Show) -> None:
     assert whisker(endless) == {"range": [50, 98], "caps": [50], "point": 74, "reference": None}
     resampled = shown.tile("average_precision").locator(".interval")
     expect(resampled).to_have_attribute("title", re.compile("bootstrap; of the events until 2026"))
-    for without in ("f1", "matthews_corrcoef"):
-        expect(shown.tile(without).locator(".interval")).to_be_hidden()
+    expect(shown.tile("matthews_corrcoef").locator(".interval")).to_be_hidden()
+    expect(shown.tile("f1").locator(".interval")).to_contain_text("No interval: resampled")
+    expect(shown.tile("recall").locator(".interval")).to_have_text("No interval: a reason.")
     help_text = shown.page.locator("#intervals-help")
     help_text.locator("summary").press("Enter")
     expect(help_text).to_contain_text("About 95 % of such intervals contain that value.")
@@ -988,11 +1018,14 @@ def test_a_run_without_intervals_shows_none(show: Show) -> None:
             row.update(low={}, high={}, differs={})
     data["alerts"] = []
     shown = show(data, charts=True).open().drawn()
+    expect(shown.page.locator("#metrics-note")).to_contain_text(
+        "No intervals: set intervals = 0.95 at the top of the configuration."
+    )
     for absent in ("#intervals-help", "#slices-legend", "#time-legend"):
         expect(shown.page.locator(absent)).to_be_hidden()
     expect(shown.page.locator(".whisker")).to_have_count(0)
     expect(shown.page.locator("#slices-table th.number")).not_to_have_count(0)
-    assert "interval" not in shown.page.inner_text("main")
+    assert shown.page.inner_text("main").count("interval") == 2  # both in that note
     assert shown.complaints == []
 
 
@@ -1109,19 +1142,22 @@ def test_slices_are_sorted_by_the_end_that_makes_them_certain(show: Show) -> Non
 MINUTE = 60_000_000
 
 
+MODELS = ["champion", "challenger"]
+
+
 class CountedRun:
     """Evaluators that have counted events, and the publisher of their snapshots."""
 
-    def __init__(self) -> None:
+    def __init__(self, models: list[str] | None = None) -> None:
         self.settings = RunSettings(
-            evaluator=EvaluatorSettings(slices=["country"]),
+            evaluator=EvaluatorSettings(slices=["country"], models=models),
             window=[
                 WindowSettings(name="all"),
                 WindowSettings(name="hour", length=Duration("1h"), pane=Duration("10m")),
             ],
             fields=FieldSettings(score="score", time="time"),
         )
-        self.evaluators: dict[str, Evaluator] = open_evaluators(self.settings)
+        self.evaluators: dict[str, Any] = open_evaluators(self.settings)
         rng = random.Random(5)
         for n in range(900):
             # The model knows nothing of the last country.
@@ -1129,10 +1165,15 @@ class CountedRun:
             truth = rng.random() < 0.4
             apart = 0.0 if country == "GR" else 0.25
             score = min(max(rng.gauss(0.5 + (apart if truth else -apart), 0.2), 0.0), 1.0)
+            # The second model tells some of what the first one does not.
+            scores = {
+                name: score if n == 0 else (score + truth) / 2
+                for n, name in enumerate(models or ())
+            }
             for evaluator in self.evaluators.values():
                 evaluator.update(
                     truth,
-                    score=score,
+                    score=scores or score,
                     event_time=n // 9 * MINUTE,
                     slices={"country": country},
                 )
@@ -1156,14 +1197,14 @@ class CountedRun:
             )
         )
 
-    def slice(self, window: str, country: str) -> View:
+    def slice(self, window: str, country: str) -> Any:
         return self.evaluators[window].slices()[(("country", country),)]
 
 
 @pytest.fixture
-def counted(browser: Browser) -> Iterator[tuple[CountedRun, Shown]]:
-    """A run's own numbers, and a page for them."""
-    run = CountedRun()
+def counted(browser: Browser, request: pytest.FixtureRequest) -> Iterator[tuple[CountedRun, Shown]]:
+    """A run's own numbers, and a page for them; of the models that are the fixture's parameter."""
+    run = CountedRun(getattr(request, "param", None))
     server = serve(run.publisher)
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     yield run, Shown(context.new_page(), server, run.publisher)
@@ -1328,6 +1369,10 @@ def test_an_alert_says_what_it_is_judged_by(show: Show) -> None:
     found = cells(any_slice["name"])
     assert found[5] == "anytime"
     assert found[8] == f"any: {' · '.join(f'country=C{n}' for n in range(5))} · and 2 more"
+    # Why an alert is undefined can be read without scrolling.
+    why = page.get_by_text("no events", exact=True)
+    why.scroll_into_view_if_needed()
+    expect(why).to_be_in_viewport(ratio=1)
     cell = rows.filter(has_text=certain["name"]).locator("td", has_text="certain")
     expect(cell).to_have_attribute("title", re.compile("only when the whole interval"))
 
@@ -1350,6 +1395,154 @@ def test_an_opened_slice_on_a_phone(show: Show, of: str) -> None:
     refused = "expected at most 4096 characters" if of == "LLLL" else ""
     expect(shown.page.locator("#slice-note")).to_contain_text(refused)
     assert [one for one in shown.complaints if "400" not in one] == []
+
+
+@pytest.mark.parametrize("counted", [MODELS], indirect=True)
+def test_every_panel_obeys_the_model_that_is_selected(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    page = shown.page
+    select = page.locator("#model")
+    shown.open("?window=hour").drawn(charts=5)
+    for name in MODELS:
+        select.select_option(name)
+        expect_numbers(shown, run.evaluators["hour"][name])
+        for panel in ("metrics", "time", "curves", "confusion", "slices"):
+            expect(page.locator(f"#{panel}-about")).to_contain_text(f"{name} · hour")
+        series = run.evaluators["hour"][name].series("accuracy")
+        shown.expect_column("#time-table", "value", [f"{row.value:.4f}" for row in series][::-1])
+        slices = shown.ask("api/slices", window="hour", sort="accuracy", order="worst", model=name)
+        wanted = [f"{row['metrics']['accuracy']:.4f}" for row in slices["slices"]]
+        shown.expect_column("#slices-table", "accuracy", wanted)
+    assert "model=challenger" in page.url
+    page.locator("#slices-table").get_by_role("link", name="country=GR").click()
+    expect_numbers(shown, run.slice("hour", "GR")["challenger"])
+    page.go_back()
+    expect_numbers(shown, run.evaluators["hour"]["challenger"])
+    page.reload()
+    shown.drawn(charts=5)
+    expect(select).to_have_value("challenger")
+    expect_numbers(shown, run.evaluators["hour"]["challenger"])
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("counted", [MODELS], indirect=True)
+def test_all_models_are_drawn_over_each_other(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    page = shown.page
+    shown.open("?window=hour").drawn(charts=5)
+    page.locator("#model").select_option("All models")
+    views = [run.evaluators["hour"][name] for name in MODELS]
+    for metric, view in (("f1", views[1]), ("roc_auc", views[1])):
+        expect(shown.tile(metric).locator(".value")).to_have_text(f"{views[0][metric]:.4f}")
+        expect(shown.tile(metric).locator(".others")).to_have_text(f"challenger {view[metric]:.4f}")
+    each = "; ".join(
+        f"{name} area {view['roc_auc']:.4f}" for name, view in zip(MODELS, views, strict=True)
+    )
+    expect(page.locator("#roc-chart")).to_have_attribute(
+        "aria-label", f"ROC curve of 2 models: {each}"
+    )
+    for chart in ("roc", "precision_recall", "calibration", "time"):
+        legend = page.locator(f"#{chart}-chart .legendtext")
+        expect(legend).to_have_text([re.compile("^champion"), re.compile("^challenger")])
+    colours = page.evaluate(
+        "document.querySelector('#time-chart').data"
+        ".filter(({ showlegend }) => showlegend).map(({ line }) => line.color)"
+    )
+    assert len(set(colours)) == 2
+    for name, view in zip(MODELS, views, strict=True):
+        values = [f"{row.value:.4f}" for row in view.series("accuracy")][::-1]
+        shown.expect_column("#time-table", f"model {name}", values)
+    expect(page.locator("#confusion-about")).to_contain_text("champion")
+    # A column for each model; pressing one sorts by its values.
+    shown.tile("f1").get_by_role("button").click()
+    for name in MODELS:
+        heading = page.locator(f'#slices-table th[data-key="model {name}"]')
+        if name != "champion":
+            heading.get_by_role("button").press("Enter")
+        expect(heading).to_have_attribute("aria-sort", "ascending")
+        rows = shown.ask("api/slices", window="hour", sort="f1", order="worst", model=name)[
+            "slices"
+        ]
+        for other in MODELS:
+            wanted = [
+                f"{run.slice('hour', row['slice']['country'])[other]['f1']:.4f}" for row in rows
+            ]
+            shown.expect_column("#slices-table", f"model {other}", wanted)
+    assert shown.complaints == []
+
+
+def test_the_reference_of_an_alert_is_a_line_with_its_name(show: Show) -> None:
+    data = sample()
+    for report in data["reports"].values():
+        report["references"] = {"last-month.state": {"accuracy": 0.125, "f1": None}}
+    shown = show(data, charts=True).open("?metric=accuracy").drawn()
+    reference = (
+        "document.querySelector('#time-chart').data.find(({ name }) => name === 'reference')"
+    )
+    assert shown.page.evaluate(f"{reference}.y") == [0.125, 0.125]
+    expect(shown.page.locator("#time-chart .legendtext")).to_have_text(["reference"])
+    expect(shown.page.locator("#time-legend")).to_contain_text(
+        "Faint line: the reference last-month.state, 0.1250."
+    )
+    tip = shown.tile("accuracy").get_by_role("tooltip", include_hidden=True)
+    expect(tip).to_contain_text("Reference last-month.state: 0.1250.")
+    shown.tile("f1").get_by_role("button").click()
+    expect(shown.page.locator("#time-chart .legendtext")).to_have_count(0)
+    assert shown.complaints == []
+
+
+def test_the_newest_ten_partitions_and_the_rest_on_demand(show: Show) -> None:
+    data = sample()
+    (one, _) = data["partitions"]
+    data["partitions"] = [
+        {**one, "partition": f"files:{n}", "newest": f"2026-03-01T{n // 60:02}:{n % 60:02}:00Z"}
+        for n in range(312)
+    ]
+    shown = show(data).open().seen()
+    names = [f"files:{n}" for n in range(311, -1, -1)]
+    shown.expect_column("#source-table", "partition", names[:10])
+    heads = shown.page.locator("#source-table thead th").evaluate_all(
+        "all => all.map((one) => one.dataset.key)"
+    )
+    assert heads[:3] == ["partition", "lag", "newest"]
+    more = shown.page.locator("#source-table").get_by_role("button", name="Show all 312")
+    more.press("Enter")
+    shown.expect_column("#source-table", "partition", names)
+    shown.page.get_by_role("button", name="Show the first 10").press("Enter")
+    shown.expect_column("#source-table", "partition", names[:10])
+
+
+AXE = Path(__file__).parents[1] / "scripts_check" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def accessible(page: Page) -> list[str]:
+    """What axe finds against WCAG 2.2 AA, with the element of each."""
+    page.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = page.evaluate("(values) => axe.run({ runOnly: { type: 'tag', values } })", tags)
+    return [
+        f"{rule['id']} {node['target']} {node['failureSummary']}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="NOT TESTED: axe; make scripts installs it")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    "path", ["", "?model=&window=1h", "?model=model-1&slice=country%3DC1", "docs"]
+)
+def test_axe_finds_nothing(show: Show, path: str, width: int, scheme: str) -> None:
+    data = sample(models=2, undefined=True)
+    for report in data["reports"].values():
+        report["references"] = {"last-month.state": {"accuracy": 0.5}}
+    shown = show(data, color_scheme=scheme, viewport={"width": width, "height": 900}).open(path)
+    if path != "docs":
+        shown.seen()
+        shown.page.locator("#slices-table tbody tr").first.wait_for()
+    assert accessible(shown.page) == []
+    assert shown.complaints == []
+    assert shown.page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_models_side_by_side_with_their_differences(show: Show) -> None:

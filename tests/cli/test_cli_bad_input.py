@@ -154,10 +154,12 @@ FILE_REMEDIES: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         )
         for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
     },
+    "utf-16-le": ("a.csv", "y\0,\0s\0", LABELS, "give --encoding utf-16-le"),
+    "utf-16-be": ("a.csv", "\0y\0,\0s", LABELS, "give --encoding utf-16-be"),
     "label_type": ("a.csv", "label,p\nx,1\n", INTEGERS, "choose the type with --label-type"),
     "label_types": ("a.csv", "label,p\n1,x\n", LABELS, "say which with --label-type str, int or"),
     "proba_text": ("a.csv", "label,p\n1,1\n", PROBA, "give --proba label=column,label=column, or"),
-    "y_true": ("a.csv", "label,p\n1,1\n", ("--y-pred", "p"), "name the field of the true labels"),
+    "y_true": ("a.csv", "q,p\n1,1\n", ("--y-pred", "p"), "name the field of the true labels"),
 }
 
 
@@ -233,7 +235,7 @@ def test_labels_that_need_a_positive_one(run: Command, tmp_path: Path) -> None:
     assert result.code == 2
     assert result.err == (
         "streameval: --positive: expected the label that counts as positive, got nothing; "
-        "the labels of 'label' are 'ham', 'spam'; give --positive LABEL\n"
+        "the labels of 'label' are 'ham', 'spam'; give --positive spam or --positive ham\n"
     )
 
 

@@ -249,9 +249,15 @@ def test_the_page_of_a_comparison(run: Command, tmp_path: Path) -> None:
     read = Page(page.read_text())
     assert read.open == []
     images = [attributes for tag, attributes in read.tags if tag == "img"]
-    for model in MODELS:
-        assert sum(str(one["alt"]).split(".")[0].endswith(f" of {model}") for one in images) > 5
-    assert len(read.texts["h2"]) == 3
+    words = [str(one["alt"]) for one in images]
+    # Curves are drawn once, with a line of each model; what holds one model, beside each other.
+    assert sum(all(f". {model}" in text for model in MODELS) for text in words) == 7
+    for kind in ("Confusion matrix", "Scores by class", "Metrics by threshold"):
+        assert [text.split(".")[0] for text in words if text.startswith(kind)] == [
+            f"{kind} of {model}" for model in MODELS
+        ]
+    assert len(images) == 7 + 3 * len(MODELS)
+    assert read.texts["h2"][:-1] == ["Metrics", "Curves", "Each model"]
     again = tmp_path / "again.html"
     assert run("report", state, "--metrics", "accuracy", "--report", again).code == 0
     assert len([1 for tag, _ in Page(again.read_text()).tags if tag == "img"]) == len(images)

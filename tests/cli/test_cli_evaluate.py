@@ -151,10 +151,14 @@ def test_fields_of_usual_names_need_no_option(
 
 
 def test_without_such_a_field_the_options_are_named(run: Command, tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "a.csv", [{"y_true": 1, "p": 0.5}])
+    path = write_csv(tmp_path / "a.csv", [{"y_true": 1, "q": 0.5}])
     result = run("evaluate", str(path))
     assert result.code == 2
-    assert "expected --y-pred, --score or --proba, got none of them" in result.err
+    assert (
+        "expected columns whose names say what they are, or options that name the pred"
+        in result.err
+    )
+    assert "; name them, such as --y-true y_true --score q; " in result.err
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])

@@ -29,6 +29,10 @@ from tests.support.command_runs import Command
 BINARY = ("--y-true", "y", "--score", "s", "--metrics", "roc_auc")
 PROBA = ("--y-true", "y", "--proba", "p", "--metrics", "log_loss")
 SKIP = ("--on-bad", "skip", "--max-bad", "1")
+LABEL = "y: expected a label (text, an integer or true/false), got "
+ABSENT = LABEL + "no field 'y'; the record has "
+TOO_LONG = "record: expected a line of at most 4 MiB, got one of 5,242,894 bytes"
+BROKEN = "record: expected a whole JSON object on one line, got '{'"
 GOOD = b"y,s\n1,0.9\n0,0.4\n1,0.3\n"
 
 
@@ -48,6 +52,31 @@ def large_xz() -> bytes:
 
 PACKED = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
 
+OTHER_SHAPES = (
+    *(
+        (text, f"{expected}; the file holds {shape}: write an array of objects or an object a line")
+        for text, expected, shape in (
+            (b'{"y":{"0":1},"s":{"0":1}}', LABEL + "an object", "columns"),
+            (b'{"y":{"0":"' + b"x" * (5 << 20) + b'"}}', TOO_LONG, "columns"),
+            (b'{"0":{"y":1,"s":2}}', ABSENT + "0", "rows by their index"),
+            (b'{"data":[{"y":1,"s":2}]}', ABSENT + "data", "an object around its records"),
+            (
+                b'{"columns":["y"],"data":[[1]]}',
+                ABSENT + "columns, data",
+                "an object around its records",
+            ),
+            (b'{\n  "data": [\n', BROKEN, "an object around its records"),
+            (
+                b"[[1, 2], [0, 3]]",
+                "record: expected a JSON object, got an array",
+                "rows without names",
+            ),
+        )
+    ),
+    # Records of a task whose field looks so.
+    (b'{"p":{"0":1},"s":1}', ABSENT + "p, s; nothing was reported"),
+)
+
 BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
     ("a.csv.gz", GOOD, BINARY, "expected a gzip file, as its name says, got one that is not compr"),
     ("a.csv.gz", bz2.compress(GOOD), BINARY, "expected a gzip file, as its name says, got a bz2"),
@@ -64,7 +93,29 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         "got damage: Memory usage limit exceeded",
     ),
     ("a.csv", "y,s,g\n1,0.9,ö\n".encode("latin-1"), BINARY, ":2: record: expected UTF-8 text, go"),
-    ("a.csv", "y,s\n1,0.9\n".encode("utf-16"), BINARY, "got byte 0xff; give --encoding with the"),
+    (
+        "a.csv",
+        "y,s\n1,0.9\n".encode("utf-16-le"),
+        BINARY,
+        "got what looks like utf-16-le without one; give --encoding utf-16-le",
+    ),
+    ("a.csv", "y,s\n1,".encode("utf-16")[:-1], BINARY, "expected text in utf-16, got byte"),
+    (
+        "a.csv",
+        "y,s\n1,0.9\n".encode("utf-16"),
+        (*BINARY, "--encoding", "latin-1"),
+        "expected one column 'y', got none among",
+    ),
+    *(("a.json", text, BINARY, f"a.json:1: {message}") for text, message in OTHER_SHAPES),
+    *(
+        ("a.json", text, (*BINARY, *SKIP), message)
+        for text, message in (
+            (b'[{"y": 1, "s": 2}', "a.json: expected a whole JSON array, got the end of the file"),
+            (b'[{"y": 1, "s": 2}, {"y', "got the end of the file in or behind record 2; it was"),
+            (b'[{"y": 1, "s": 2}]\n{}', "a.json: expected one JSON array, got more behind its"),
+            (b'[{"y": 1, "s": 2}}, {}]', "a.json: expected one JSON array, got more behind its"),
+        )
+    ),
     (
         "a.csv",
         b"y,s,g\n1,0.9,x\n0,0.1,\x81\n",
@@ -109,7 +160,7 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         "a.jsonl",
         b"[1]",
         ("--y-true", "y", "--proba", "p_*"),
-        "expected a JSON object, got an array",
+        "expected a JSON object, got 1",
     ),
     ("a.jsonl", b"\n\n", ("--y-true", "y", "--proba", "p_*"), "expected records, for the names of"),
 ]

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -205,8 +207,10 @@ def test_csv_and_html(run: Command, path: Path) -> None:
         for one in values["slices"]["slices"]
     }
     assert {row["scope"] for row in rows} == {"total", "class", "confusion", "slice"}
-    page = Page(run("evaluate", path, *by_country, "--format", "html").out)
+    text = run("evaluate", path, *by_country, "--format", "html").out
+    page = Page(text)
     assert page.open == []
+    assert "<th></th>" not in text
     assert page.texts["h2"][:3] == ["Metrics", "Classes", "Confusion"]
     assert len([tag for tag, _ in page.tags if tag == "caption"]) == 4
 
@@ -250,8 +254,7 @@ def test_pictures_that_there_are_not(run: Command, tmp_path: Path) -> None:
     assert result.code == 1
     assert result.out.startswith("metric")
     assert "--plot roc: " in result.err
-    pictures = tmp_path / "pictures"
-    pictures.mkdir()
+    pictures = tmp_path / "made" / "with its parents"
     result = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures)
     assert result.err == f"streameval: --plot-dir {pictures}: confusion.png\n"
     assert [file.name for file in pictures.iterdir()] == ["confusion.png"]
@@ -264,9 +267,50 @@ def test_pictures_that_there_are_not(run: Command, tmp_path: Path) -> None:
     refused = run("evaluate", path, "--y-pred", "y_pred", "--plot-format", "svg")
     assert (refused.code, refused.out) == (2, "")
     assert "--plot-format requires --plot-dir; the format of --plot is" in refused.err
+    # Before anything is read.
+    refused = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", path / "a")
+    assert (refused.code, refused.out) == (1, "")
+    assert f"{path / 'a'}: the directory cannot be made: Not a directory" in refused.err
     missing = run("evaluate", path, "--y-pred", "y_pred", "--report", tmp_path / "no" / "a.html")
     assert (missing.code, missing.out) == (1, "")
     assert "there is no directory" in missing.err
+
+
+def test_pages_and_pictures_without_matplotlib(tmp_path: Path) -> None:
+    """The page draws its pictures itself; what needs a package names it before reading."""
+    path = write_jsonl(tmp_path / "a.jsonl", [{**one, "other": one["score"] / 2} for one in EVENTS])
+    models = ("--score", "old=score", "--score", "new=other", "--y-true", "label")
+    calls: list[tuple[Any, ...]] = [
+        ("evaluate", path, *SCORED, "--report", "a.html", "--save", "a", "--plot", "roc.svg"),
+        ("report", "a", "--report", "b.html", "--plot-dir", "all", "--plot-format", "html"),
+        ("compare", path, *models, "--report", "c.html"),
+        ("evaluate", path, *SCORED, "--plot", "roc.png"),
+        ("evaluate", path, *SCORED, "--plot-dir", "not made"),
+    ]
+    code = f"""
+import sys
+sys.modules["matplotlib"] = sys.modules["plotly"] = None
+from streameval.cli import main
+print([main(call) for call in {[[str(part) for part in call] for call in calls]!r}])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    *_, codes = done.stdout.splitlines()
+    assert codes == "[0, 0, 0, 1, 1]", done.stderr
+    needs = "a picture in .png (not in .svg or .html) needs the package 'matplotlib', which is"
+    assert done.stderr.count(needs) == 2
+    assert not (tmp_path / "not made").exists()
+    for name, pictures in (("a", 10), ("b", 10), ("c", 13)):
+        page = Page((tmp_path / f"{name}.html").read_text("utf-8"))
+        assert page.open == []
+        drawn = [
+            attributes for tag, attributes in page.tags if tag == "svg" and "role" in attributes
+        ]
+        assert len(drawn) == len(page.texts["desc"]) == pictures
+        assert not any(tag == "img" or "id" in one for tag, one in page.tags if tag != "section")
+    assert (tmp_path / "roc.svg").read_text("utf-8").startswith("<svg")
+    assert len(list((tmp_path / "all").glob("*.html"))) == 10
 
 
 def states_of_two_weeks(run: Command, tmp_path: Path, *more: str) -> tuple[Path, Path]:

@@ -397,6 +397,34 @@ def test_json_has_all_of_it(run: Command, tmp_path: Path) -> None:
     }
 
 
+def test_fairness_between_the_groups_of_a_slice(run: Command, tmp_path: Path) -> None:
+    events = stream()
+    path, state = write_jsonl(tmp_path / "a.jsonl", events), str(tmp_path / "a.state")
+    ev = evaluated(events, slices=DIMENSIONS, metrics=["f1", "accuracy"])
+    report = ev.fairness(("country", "model"), level=0.9)
+    chosen = ("--fairness", "model+country", "--intervals", "0.9")
+    command = ("evaluate", path, *FIELDS, *SLICES, "--metrics", "f1", "--save", state, *chosen)
+    table = run(*command)
+    assert f"fairness between 8 groups by country+model\n{report}" in table.out
+    saved = run("report", state, *chosen, "--format", "json")
+    values = json.loads(saved.out)["fairness"]
+    assert values == {"country+model": json.loads(report.to_json())}
+    lines = run("report", state, *chosen, "--format", "csv").out.splitlines()
+    (row,) = (line for line in lines if "equalized_odds_ratio" in line)
+    odds = report.by_name["equalized_odds_ratio"]
+    ends = f"{odds.value!r},{odds.interval.low!r},{odds.interval.high!r},mover_r of wilson"
+    assert row == f"fairness,country+model,equalized_odds_ratio,{ends},300,"
+    assert "<h2>Fairness between 4 groups by country</h2>" in run(
+        "report", state, "--fairness", "country", "--min-support", "1", "--format", "html"
+    ).out  # fmt: skip
+    wrong = run("report", state, "--fairness", "models")
+    assert wrong.code == 2
+    assert "slices that are kept: country, country+model, got 'models'" in wrong.err
+    named = run("evaluate", path, "--y-true", "country", "--y-pred", "country", "--slice", "model",
+                "--fairness", "model:label=PT")  # fmt: skip
+    assert "predictive_equality_ratio" in named.out
+
+
 def test_a_pane_without_a_value_has_a_reason(run: Command, tmp_path: Path) -> None:
     events = stream(10, late=0)
     for event in events[:5]:

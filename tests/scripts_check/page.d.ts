@@ -6,7 +6,10 @@ interface Page {
   readonly status: Api.Status;
   /** By metric. */
   readonly meanings: Record<string, Api.Definition | undefined>;
-  readonly chosen: { window: string | null; metric: string | null; slice: string | null };
+  /** The model is null for the first or only one, and empty for all of them. */
+  readonly chosen: { window: string | null; metric: string | null; slice: string | null; model: string | null };
+  /** What is drawn over each other: one view, or that of each model; without names where the run has one model. */
+  readonly views: { model: string; view: Api.ViewAnswer }[];
   /** Why the opened slice cannot be shown; empty where it can. */
   readonly missing: string;
   /** Draw another metric over time. */

@@ -20,7 +20,7 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.checks import check_settings
-from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.evaluators import kept_metrics, main_metrics, open_evaluators
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import (
     AlertSettings,
@@ -40,6 +40,7 @@ from streameval.service.publish.snapshot import (
     Snapshot,
     Value,
 )
+from streameval.service.run.reload import while_running
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson
@@ -425,6 +426,47 @@ def test_the_interval_of_an_alert_has_its_own_level(when: Any, part: Any) -> Non
     assert found.method == ("anytime" if when == "anytime" else "wilson")
 
 
+@pytest.mark.parametrize(("bound", "fires"), [(0.05, True), (0.3, False)])
+def test_an_alert_between_groups(bound: float, fires: bool) -> None:
+    watched = alert(
+        metric="equal_opportunity_difference", slice="country", when="certain", level=0.9,
+        below=None, above=bound, min_support=100,
+    )  # fmt: skip
+    fewer = EvaluatorSettings(slices=["country"], metrics=["roc_auc"])
+    value = alert(name="value", metric="demographic_parity_ratio", slice="country")
+    settings = run_of(watched, value, evaluator=fewer)
+    assert (main_metrics(settings), kept_metrics(settings)) == (
+        ["roc_auc"],
+        ["accuracy", "roc_auc"],
+    )
+    evaluators = open_evaluators(settings)
+    rng = random.Random(7)
+    for n in range(900):
+        country, truth = ("PT", "ES", "FR")[n % 3] if n < 890 else "DE", rng.random() < 0.5
+        right = rng.random() < (0.6 if country == "ES" else 0.8)
+        evaluators["all"].update(
+            truth, score=float(truth == right), event_time=n, slices={"country": country}
+        )
+    report = evaluators["all"].fairness("country", min_support=100, level=0.9)
+    row = report.by_name["equal_opportunity_difference"]
+    inputs = AlertInputs(settings, evaluators, lambda: 0.0).observe(snapshot(), 0)
+    assert len(report.groups) == 3
+    every = evaluators["all"].fairness("country")
+    assert inputs["value"].value.value == every["demographic_parity_ratio"]
+    found = inputs["low"]
+    assert found.value == Value(
+        row.value, row.support, "", row.interval.low, row.interval.high, "mover of wilson"
+    )
+    assert found.slices[1] == "country=ES"
+    changes = AlertBook([watched], "all", settings).judge({"low": found}, 0)
+    assert [one.event for one in changes.transitions] == ["firing"] * fires
+    if fires:
+        assert "in window all, slices country=" in changes.transitions[0].text
+        assert changes.states[0].slice == "country"
+    kept, others = while_running(settings, settings)
+    assert (kept.alert, others) == (settings.alert, [])
+
+
 def test_against_the_window_before() -> None:
     window = WindowSettings(
         name="five",
@@ -622,7 +664,7 @@ def test_reading_evaluators_is_bounded() -> None:
     reads = []
     make = observer._read["low"]._make
 
-    def dear() -> Value:
+    def dear() -> AlertInput:
         now[0] += 2.0
         reads.append(now[0])
         return make()

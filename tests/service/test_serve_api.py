@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from html import unescape
 from typing import Any
 
 import httpx
@@ -49,6 +51,7 @@ ASKED = [
     "/api/curves/roc?slice=country%3DC13",
     "/api/series/accuracy?slice=country%3DC13",
     "/api/confusion?slice=country%3DC13",
+    "/api/examples",
     "/api/slices",
     "/api/slices?sort=accuracy&order=best&min_support=100&q=c&offset=1&limit=3",
     "/api/quarantine",
@@ -179,6 +182,49 @@ def test_every_route_is_described_and_the_other_way_round(running: Running) -> N
     described = {template.partition("{")[0] for template in OPENAPI["paths"]}
     for path in [*ASKED, "/api/events", "/metrics", "/", "/v1/labels", "/static/x"]:
         assert any(path.partition("?")[0].startswith(known) for known in described), path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "near"),
+    [
+        ("GET", "/api/sliecs", "/api/slices"),
+        ("GET", "/v1/report", "/api/report"),
+        ("GET", "/api/curve/roc", "/api/curves/{name}"),
+        ("GET", "/metric", "/metrics"),
+        ("POST", "/v1/prediction", "/v1/predictions"),
+        ("GET", "/api/nothing", ""),
+    ],
+)
+def test_an_unknown_path_names_a_near_one(
+    running: Running, method: str, path: str, near: str
+) -> None:
+    with serving(http=None) as without_posts:
+        for one in (running, without_posts):
+            answer = one.client.request(method, path, content=b"{}")
+            assert answer.status_code == 404
+            wanted = f"did you mean '{near}'?" if near else ""
+            assert answer.json()["error"]["remedy"] == wanted
+
+
+def test_the_page_of_the_api_has_every_path_and_type(running: Running) -> None:
+    page = running.client.get("/docs")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    anchors = set(re.findall(r' id="([^"]+)"', page.text))
+    assert set(re.findall(r'href="#([^"]+)"', page.text)) <= anchors
+    for path, operations in OPENAPI["paths"].items():
+        for method, operation in operations.items():
+            assert f"<code>{method.upper()} {path}</code></h2>" in page.text
+            assert operation["summary"] in unescape(page.text)
+            for parameter in operation.get("parameters", ()):
+                assert parameter["description"] in unescape(page.text)
+    assert {f"type-{name}" for name in OPENAPI["components"]["schemas"]} <= anchors
+    # Nothing from elsewhere, and nothing inline that the policy forbids.
+    assert not re.search(r'(src|href)="(?![/#])|<style|style=|<script>| on\w+="', page.text)
+    for command in re.findall(
+        r"<pre[^>]*>curl '?http://127.0.0.1:8642([^ '<]+)", unescape(page.text)
+    ):
+        if "data-binary" not in command and command != "/api/events" and "/v1/" not in command:
+            assert running.client.get(command).status_code == 200, command
 
 
 def test_every_path_is_a_type_of_the_scripts() -> None:

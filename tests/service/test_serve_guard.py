@@ -23,6 +23,7 @@ PATHS = [
     "/api/events",
     "/api/status",
     "/openapi.json",
+    "/docs",
     "/static/plotly.min.js",
     "/nothing",
 ]

@@ -288,6 +288,75 @@ def test_the_api_answers_the_comparison_and_null_of_one_model() -> None:
         assert one.json("/api/comparison")["comparison"] is None
 
 
+@pytest.mark.parametrize("part", ["", "PT"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_api_answers_the_numbers_of_any_model(model: str, part: str) -> None:
+    builder, snapshot, whole = published()
+    wanted = (whole.slices()[("country", part),] if part else whole.total)[model]
+    given = {"model": model, **({"slice": f"country={part}"} if part else {})}
+    with serving(snapshot) as one:
+        one.publisher.open_slice = builder.open_slice
+        view = one.json("/api/view", params={**given, "metric": "f1"})
+        report = one.json("/api/report", params=given)["report"]
+        roc = one.json("/api/curves/roc", params=given)["columns"]
+        series = one.json("/api/series/f1", params=given)
+        confusion = one.json("/api/confusion", params=given)
+    for name in ("accuracy", "roc_auc", "log_loss"):
+        assert report["metrics"][name]["value"] == wanted[name]
+    assert view["report"] == report
+    assert view["curves"]["roc"]["columns"] == roc
+    assert roc["tpr"] == wanted.curve("roc").tpr.tolist()
+    assert confusion["matrix"] == wanted.confusion.to_array(confusion["labels"]).tolist()
+    assert view["series"]["values"] == series["values"]
+    assert max(series["support"]) > 0
+
+
+def test_the_api_answers_the_slices_of_any_model_and_of_all() -> None:
+    builder, snapshot, whole = published()
+    with serving(snapshot) as one:
+        one.publisher.open_slice = builder.open_slice
+        rows = one.json("/api/slices?model=challenger&sort=f1&order=asc")["slices"]
+        each = one.json("/api/slices?model=challenger&sort=f1&order=asc&models=all")["slices"]
+        refused = one.json("/api/slices?model=third", 400)["error"]
+    values = {
+        name: view["challenger"]["f1"]
+        for key, view in whole.slices().items()
+        if (name := slice_name(key))
+    }
+    assert {row["name"]: row["metrics"]["f1"] for row in rows} == values
+    assert [row["name"] for row in rows] == sorted(values, key=values.__getitem__)
+    for row in each:
+        view = whole.slices()[tuple(row["slice"].items())]
+        found = {name: metrics["f1"] for name, metrics in row.pop("models").items()}
+        assert found == {name: view[name]["f1"] for name in MODELS}
+    assert each == rows
+    assert (refused["where"], refused["expected"]) == ("model", "one of champion, challenger")
+    with serving(sample(models=0)) as one:
+        assert "models" not in one.json("/api/slices?models=all")["slices"][0]
+        assert one.json("/api/report?model=champion", 400)["error"]["where"] == "model"
+
+
+def test_slices_of_a_model_take_a_share_of_the_time_and_follow_the_counts() -> None:
+    now = [0.0]
+    builder, snapshot, whole = published()
+    builder._clock = lambda: now[0]
+
+    def first(sequence: int) -> int | float:
+        shown = msgspec.structs.replace(snapshot, sequence=sequence)
+        opened = builder.open_slice(shown, "all", "", "slices", model="challenger")
+        assert opened is not None
+        return sum(row.support for row in opened.slices["all"])
+
+    before = first(1)
+    counted(whole, events(100))
+    builder.changed()
+    part = builder._of_models["all", "challenger"]
+    part._cost = 1.0
+    assert first(2) == before
+    now[0] = 1000.0
+    assert first(3) == before + 100
+
+
 def watched(
     changes: dict[str, Any] = SETTINGS, **alert: Any
 ) -> tuple[Value, Comparison, RunSettings]:

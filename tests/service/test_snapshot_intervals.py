@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from msgspec import UNSET
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.settings import (
+    AlertSettings,
     Duration,
     EvaluatorSettings,
     FieldSettings,
@@ -293,3 +295,52 @@ def test_a_part_waits_until_it_can_afford_what_it_is_expected_to_take() -> None:
         part.stale = True
         part.refresh(clock, 0.1, 0, force=False)
     assert [at - made[0] for at in made] == [0.0, 20.0]
+
+
+def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
+    alone = run_settings()
+    evaluators = counted(alone)
+    older = counted(alone, 90)["all"]
+    older.save(tmp_path / "older.state")
+    paths = [str(tmp_path / name) for name in ("older.state", "absent.state")]
+    alerts = [
+        AlertSettings(name=f"a{n}", metric="f1", reference=path, below=0)
+        for n, path in enumerate(paths)
+    ]
+    builder = SnapshotBuilder(run_settings(alert=alerts), evaluators, ValidFrom(), lambda: 1e9)
+    snapshot = build(builder)
+    for name, view in (("", older.total), ("country=ES", older.slices()[("country", "ES"),])):
+        opened = builder.open_slice(snapshot, "hour", name, "reports")
+        assert opened is not None
+        report = opened.reports["hour"]
+        assert report.references == {paths[0]: {metric: view[metric] for metric in report.metrics}}
+    assert (
+        build(SnapshotBuilder(alone, evaluators, ValidFrom(), lambda: 1e9))
+        .reports["all"]
+        .references
+        is UNSET
+    )
+
+
+def test_a_value_without_an_interval_says_why() -> None:
+    chosen = run_settings()
+    chosen = msgspec.structs.replace(chosen, window=chosen.window[:1])
+    for keys, name, wanted in (
+        (
+            {"temporal": True, "metrics": ["kappa_temporal"]},
+            "kappa_temporal",
+            "this metric never has one",
+        ),
+        (
+            {"metrics": ["accuracy"]},
+            "accuracy",
+            "with weights that are not whole, it needs interval_sums = true under [[window]]",
+        ),
+        ({"metrics": ["accuracy"], "intervals": True}, "accuracy", ""),
+    ):
+        evaluator = Evaluator("binary", **keys)
+        for n in range(40):
+            evaluator.update(n % 3 == 0, score=(n % 7) / 7, weight=0.5)
+        builder = SnapshotBuilder(chosen, {"all": evaluator}, ValidFrom(), lambda: 1e9)
+        report = build(builder).reports["all"]
+        assert report.metrics[name].no_interval == wanted

@@ -106,6 +106,7 @@ def texts(role: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {"service": _of_service(role, name)}
     if options:
         found["jsonl"] = {value: _call(_jsonl, name, value, options) for value in VALUES}
+        found["json"] = {value: _call(_array, name, value, options) for value in VALUES}
         found["csv"] = {value: _call(_csv, name, value, options) for value in VALUES}
         found["parquet"] = {value: _call(_parquet, name, value, options) for value in VALUES}
         found["mapping"] = {value: _call(_mapping, name, value, options) for value in VALUES}
@@ -125,6 +126,10 @@ def line_texts() -> dict[str, dict[str, str]]:
         "service": {_key(line): _decoded(decoder, line) for line in LINES},
         "jsonl": {
             _key(line): _evaluated("a.jsonl", b"".join(_others()) + line, _BINARY) for line in LINES
+        },
+        "json": {
+            _key(line): _evaluated("a.json", _as_array([*_others(), line, *_others()]), _BINARY)
+            for line in LINES
         },
         "csv": {
             _key(row): _evaluated("a.csv", b"label,score\n0,0.5\n1,0.25\n" + row, _BINARY)
@@ -156,6 +161,14 @@ def _others() -> Iterator[bytes]:
 
 def _jsonl(name: str, value: str) -> tuple[str, bytes]:
     return "a.jsonl", b"".join([*_others(), _line(name, value), *_others()])
+
+
+def _array(name: str, value: str) -> tuple[str, bytes]:
+    return "a.json", _as_array([*_others(), _line(name, value), *_others()])
+
+
+def _as_array(lines: list[bytes]) -> bytes:
+    return b"[" + b",".join(lines) + b"]"
 
 
 def _csv(name: str, value: str) -> tuple[str, bytes]:

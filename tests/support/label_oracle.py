@@ -68,6 +68,7 @@ CLASS_METRICS = {
     "fowlkes_mallows": lambda *c: both(
         _precision(*c), _recall(*c), lambda a, b: Fraction(math.sqrt(a * b))
     ),
+    "positive_rate": lambda *c: divide(c[0] + c[1], sum(c)),
     "informedness": lambda *c: both(_recall(*c), _specificity(*c), lambda a, b: a + b - 1),
     "markedness": lambda *c: both(_precision(*c), _npv(*c), lambda a, b: a + b - 1),
     "positive_likelihood_ratio": lambda *c: both(_recall(*c), divide(c[1], c[1] + c[3]), divide),

@@ -68,7 +68,8 @@ _LINES = (
     ("order scale merge transpose", _OVERLAP),
     (
         "order scale merge",
-        f"{_ONE_SIDED} recall fnr positive_likelihood_ratio negative_likelihood_ratio",
+        f"{_ONE_SIDED} recall fnr positive_rate positive_likelihood_ratio "
+        "negative_likelihood_ratio",
     ),
     ("order merge", "support@binary"),
     ("order merge rename transpose", "support@multiclass"),

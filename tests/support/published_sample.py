@@ -416,10 +416,15 @@ class SamplePublisher(Publisher):
 
     @staticmethod
     def _open_slice(
-        data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+        data: Snapshot,
+        window: str,
+        name: str,
+        part: OpenedPart,
+        metric: str = "",
+        model: str = "",
     ) -> Snapshot | None:
-        """Every slice of the sample has the numbers of its window."""
-        return data if any(row.name == name for row in data.slices[window]) else None
+        """Every slice and model of the sample has the numbers of its window."""
+        return data if not name or any(row.name == name for row in data.slices[window]) else None
 
     def publish(self, data: Snapshot | dict[str, Any]) -> None:
         """Make it the newest."""

@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import lzma
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
@@ -149,6 +150,18 @@ def _jsonl(table: arrow.Table, folder: Path) -> Path:
     return path
 
 
+def _array(table: arrow.Table, folder: Path) -> Path:
+    path = folder / "events.json"
+    path.write_text(json.dumps(table.to_pylist(), indent=2, default=_text), encoding="utf-16")
+    return path
+
+
+def _blanks(table: arrow.Table, folder: Path) -> str:
+    path = Path(_csv(table, folder))
+    path.write_text(re.sub(r',(?=([^"]*"[^"]*")*[^"]*$)', ", ", path.read_text(), flags=re.M))
+    return str(path)
+
+
 def _parquet(table: arrow.Table, folder: Path) -> str:
     path = folder / "events.parquet"
     arrow.parquet.write_table(table, path, row_group_size=37)
@@ -200,6 +213,8 @@ CARRIERS: dict[str, Carrier] = {
     "duckdb": _duckdb,
     "csv": _csv,
     "jsonl": _jsonl,
+    "json array": _array,
+    "csv with blanks": _blanks,
     "parquet": _parquet,
     "glob": _glob,
     "memory://": _memory,
@@ -221,6 +236,5 @@ FILES = frozenset([*CARRIERS][[*CARRIERS].index("csv") :])
 
 WRITTEN: Mapping[str, Mapping[str, Any]] = {
     "csv with semicolons": {"delimiter": ";"},
-    "csv in UTF-16": {"encoding": "utf-16"},
 }
 """What a call says of how files are written."""

@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from streameval.service.http.openapi import openapi
+from streameval.service.http.openapi import openapi, type_text
 
 __all__ = ["TYPES", "types"]
 
@@ -31,32 +30,15 @@ def types(document: dict[str, Any]) -> str:
             if about := value.get("description"):
                 lines.append(f"    /** {about} */")
             mark = "" if key in schema["required"] else "?"
-            lines.append(f"    {key}{mark}: {_type(value)};")
+            lines.append(f"    {key}{mark}: {type_text(value)};")
         lines.append("  }")
     lines.append("  interface Answers {")
     for path, operations in document["paths"].items():
         answer = operations.get("get", {}).get("responses", {}).get("200", {})
         content = answer.get("content", {}).get("application/json")
         if path.startswith("/api/") and content:
-            lines.append(f'    "{path}": {_type(content["schema"])};')
+            lines.append(f'    "{path}": {type_text(content["schema"])};')
     return "\n".join([*lines, "  }", "}", ""])
-
-
-def _type(schema: dict[str, Any]) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "enum" in schema:
-        return " | ".join(json.dumps(one) for one in schema["enum"])
-    if "anyOf" in schema:
-        return " | ".join(_type(one) for one in schema["anyOf"])
-    kinds = schema["type"]
-    if isinstance(kinds, list):
-        return " | ".join(_type({"type": one}) for one in kinds)
-    if kinds == "array":
-        return f"Array<{_type(schema['items'])}>"
-    if kinds == "object":
-        return f"Record<string, {_type(schema['additionalProperties'])}>"
-    return {"integer": "number"}.get(kinds, kinds)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ def bad(chunks: list[Chunk]) -> list[RecordError]:
         'label,"score"\n"1",0.5\n0," 2 "\n',
         "label,score\n\n1,0.5\n\n0,2\n\n",
         'x,label,score\n"a ""b"", c",1,0.5\n"two\nlines",0,2\n',
+        "\ufefflabel, score\n1, 0.5\n 0,  2\n",
+        'label,  "score"\r\n1,0.5\r\n0, "2"\r\n',
     ],
 )
 def test_what_is_one_table(data: str) -> None:
@@ -142,6 +144,35 @@ def test_lines_are_cut_without_compiled_code_where_each_is_a_row(
         found = [cells[n : n + width] for n in range(0, len(cells) - 1, width + 1)]
         assert found == parsed
         assert set(map(len, parsed)) <= {width}
+
+
+@pytest.mark.parametrize("more", ["", '"d", "4"\n'])  # csv reads a block with quotes
+def test_blanks_behind_delimiters_are_left_out_if_the_header_has_them(more: str) -> None:
+    rows = " a, 1\nb,2\n  c,   x\n" + more
+    spaced, plain = read("label, score\n" + rows), read("label,score\n" + rows)
+    last = ["d"] if more else []
+    assert values(spaced, "label") == ["a", "b", *last]
+    assert values(plain, "label") == [" a", "b"]
+    for chunks in (spaced, plain):
+        assert (bad(chunks)[0].place, lines(chunks)[:2]) == (4, [2, 3])
+    (record,) = bad(read('label, score\nb, "a"\n'))
+    assert "got the text 'a'" in str(record)
+    assert values(read('label, score\n" b", 1\n" b ", 2\n'), "label") == [" b", " b "]
+    assert values(read('label," score",score\n b,1,2\n'), "label") == [" b"]
+
+
+def test_blanks_are_left_out_of_rows_without_a_header_and_never_as_delimiters() -> None:
+    wanted = [FieldRequest("1", "number"), FieldRequest("2", "label")]
+    for text, delimiter, found in (
+        ("1, a\n2,b\n", ",", ["a", "b"]),
+        ("1,a\n2, b\n", ",", ["a", " b"]),
+        ("1\t a\n2\t b\n", "\t", ["a", "b"]),
+        ("1  a\n2  b\n", " ", ["", ""]),
+    ):
+        layout = Layout(delimiter, header=False)
+        stream = io.BytesIO(text.encode())
+        chunks = list(read_csv(stream, "a.csv", wanted, LabelTypes("str"), layout))
+        assert [*values(chunks, "2"), *(bad(chunks) and ["", ""])] == found
 
 
 FAULTS = [

@@ -25,7 +25,7 @@ from streameval.errors import InputError, OptionError, StateError
 from streameval.records import parts
 from streameval.records.blocks import LinesWithin
 from streameval.records.csv_table import LabelTypes
-from streameval.records.input_files import find_sources, read_source
+from streameval.records.input_files import can_be_cut, find_sources, read_source
 from streameval.records.record_counter import RecordCounter
 from streameval.records.spec import Spec
 from streameval.records.wording import CALL
@@ -97,6 +97,12 @@ def write_csv(path: Path, table: dict[str, list[Any]]) -> None:
         writer.writerows(zip(*table.values(), strict=True))
 
 
+def write_array(path: Path, table: dict[str, list[Any]]) -> None:
+    write_jsonl(path, table)
+    records = map(json.loads, path.read_text().splitlines())
+    path.write_text(json.dumps([*records], indent=1))
+
+
 def write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="NOT TESTED: Parquet, without pyarrow")
     pytest.importorskip("pyarrow.parquet")
@@ -162,14 +168,32 @@ def test_parts_have_the_bytes_of_the_whole(
 
 
 def test_many_files_of_several_formats(small_tasks: None, tmp_path: Path) -> None:
-    for number, ending in enumerate([*WRITERS] * 5):
+    for number, ending in enumerate([*WRITERS, "json"] * 5):
         folder = tmp_path / f"country={'NO' if number % 2 else 'SE'}"
         folder.mkdir(exist_ok=True)
         table = rows_of(number, 20 + 40 * number)
         del table["country"]
-        WRITERS[ending](folder / f"{number:02}.{ending}", table)
+        WRITERS.get(ending, write_array)(folder / f"{number:02}.{ending}", table)
     request = Spec(score="score", positive="spam", slices=(("country",),))
     assert_same(in_parts(request, [str(tmp_path)]), by_one(request, [str(tmp_path)]))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "cut"),
+    [
+        ("a.json", b"{}\n", True),
+        ("a.json", b"\xef\xbb\xbf \n[{}]", False),
+        ("a.json", "{}\n".encode("utf-16"), False),
+        ("a.csv", b"y_true,score\n1, 2\n", True),
+        ("a.csv", b"y_true, score\n1,2\n", False),
+        ("a.csv", b"", False),
+    ],
+)
+def test_files_that_cannot_be_cut(tmp_path: Path, name: str, data: bytes, cut: bool) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    (source,) = find_sources([str(path)])
+    assert can_be_cut(source) is cut
 
 
 BYTES = st.lists(

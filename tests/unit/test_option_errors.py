@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_a_command(
     Path("a.csv").write_text(ROWS)
     found = {}
     for options in FRONTS[name]:
-        code = main([name, "a.csv", "--y-true", "y", *options.split()])
+        code = main([name, "a.csv", "--y-true", "y", *shlex.split(options)])
         # The words between are those of the library that reads the command line.
         said = re.sub(r"(Invalid value for '[^']*'): .*;", r"\1;", capfd.readouterr().err.strip())
         found[options] = f"{code}: {said}"

@@ -147,7 +147,7 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
         "expected Predictions to merge, got Evaluator",
     ),
     (lambda p: se.Evaluator().merge(p), se.StateError, "expected an Evaluator to merge, got Pred"),
-    (lambda p: se.Evaluator()["positive_rate"], se.MetricError, "count them in Predictions"),
+    (lambda p: se.Evaluator()["mean_score"], se.MetricError, "count them in Predictions"),
     (
         lambda p: p.consume([{"y_true": 1, "score": 0.1}]),
         se.InputError,

@@ -33,7 +33,7 @@ def test_row_is_whole(row):
     assert row.low < row.high
     assert row.direction in DIRECTIONS
     assert row.tasks
-    assert row.tasks <= BOTH or row.tasks <= PREDICTIONS | CLASS_PREDICTIONS
+    assert row.tasks <= BOTH | PREDICTIONS | CLASS_PREDICTIONS
     assert row.shown <= row.tasks
     assert row.states[0] == row.state
     assert set(row.states) <= set(STATES)

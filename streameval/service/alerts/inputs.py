@@ -17,10 +17,13 @@ from typing import NamedTuple
 from streameval.errors import MetricError, StateError
 from streameval.evaluator.comparison import Comparison, Difference, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.slices import SliceKey, slice_value
+from streameval.evaluator.fairness import FAIRNESS
+from streameval.evaluator.slices import SliceKey, slice_name, slice_value
 from streameval.evaluator.view import View
 from streameval.events.time import duration_text
 from streameval.service.config.evaluators import (
+    groups_of_alert,
+    kept_metric,
     open_reference,
     window_of_alert,
     window_spec_of,
@@ -69,7 +72,8 @@ class AlertInput(NamedTuple):
 
     value: Value
     slices: tuple[str, ...] = ()
-    """The slices beyond the bound of an alert on any slice, the most certain first."""
+    """The slices beyond the bound of an alert on any slice, the most certain first; of one on
+    fairness the groups of the largest and the smallest rate."""
 
 
 class _Sample(NamedTuple):
@@ -92,13 +96,13 @@ class AlertInputs:
         self._clock = clock
         self._checkpoint = -1
         self._references: dict[str, Evaluator | str] = {}
-        self._read: dict[str, CachedPart[Value]] = {}
+        self._read: dict[str, CachedPart[AlertInput]] = {}
         for alert in settings.alert:
             if alert.reference is not None and alert.reference not in self._references:
                 self._references[alert.reference] = self._reference(alert.reference)
             if _reads_evaluators(alert):
                 self._read[alert.name] = CachedPart(
-                    partial(self._value_of, alert), partial(self._seconds, alert)
+                    partial(self._input_of, alert), partial(self._seconds, alert)
                 )
         self._spans = {
             alert.name: (alert.per or LATELY).us
@@ -142,7 +146,7 @@ class AlertInputs:
         if alert.slice == "any":
             return self._of_slices(alert, snapshot.slices.get(window, []))
         if alert.name in self._read:
-            return AlertInput(self._read[alert.name].value)
+            return self._read[alert.name].value
         return AlertInput(_published(alert, window, snapshot))
 
     def _of_run(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> Value:
@@ -216,7 +220,7 @@ class AlertInputs:
     def _seconds(self, alert: AlertSettings) -> float:
         """How many seconds the value takes at least."""
         task = self._settings.evaluator.task
-        if alert.model is not None or not is_resampled(alert.metric, task):
+        if alert.model is not None or not is_resampled(kept_metric(alert), task):
             return 0.0
         view = self._view(alert)
         return 0.0 if view is None else resampling_seconds(view)
@@ -225,6 +229,24 @@ class AlertInputs:
         """What the alert's window holds of its slice."""
         window = window_of_alert(self._settings, alert)
         return _view_of(reference_of(self._evaluators[window.name]), alert)
+
+    def _input_of(self, alert: AlertSettings) -> AlertInput:
+        """What is read from the evaluators for an alert."""
+        groups = groups_of_alert(self._settings, alert)
+        if groups is None:
+            return AlertInput(self._value_of(alert))
+        window = window_of_alert(self._settings, alert)
+        evaluator = reference_of(self._evaluators[window.name])
+        level = level_of_alert(alert, self._settings)
+        try:
+            (row,) = evaluator.fairness(
+                groups, [alert.metric], min_support=alert.min_support, level=level
+            )
+        except MetricError as error:
+            return AlertInput(Value(None, 0, str(error)))
+        value = _with_ends(row.interval, row.value, row.support, row.reason or row.interval.reason)
+        ends = (row.highest, row.lowest)
+        return AlertInput(value, tuple(slice_name(one.slice) for one in ends if one is not None))
 
     def _value_of(self, alert: AlertSettings) -> Value:
         """The value of an alert that is read from the evaluators."""
@@ -316,7 +338,7 @@ def _with_ends(
 def _reads_evaluators(alert: AlertSettings) -> bool:
     compares = any(one is not None for one in (alert.against, alert.reference, alert.model))
     certain = alert.when != "value" and alert.slice != "any"
-    return alert.metric not in RUN_METRICS and (compares or certain)
+    return alert.metric not in RUN_METRICS and (compares or certain or alert.metric in FAIRNESS)
 
 
 def _view_of(evaluator: Evaluator, alert: AlertSettings) -> View | None:

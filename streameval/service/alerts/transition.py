@@ -35,7 +35,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
     method: str = ""
     slices: list[str] = []
-    """The slices beyond the bound of an alert on any slice."""
+    """The slices beyond the bound of an alert on any slice; of one on fairness both groups."""
 
     @classmethod
     def of(

@@ -16,6 +16,7 @@ from streameval.errors import (
     shown,
 )
 from streameval.evaluator.comparison import checked_models
+from streameval.evaluator.fairness import FAIRNESS
 from streameval.events.time import duration_text
 from streameval.metrics.registry import find
 from streameval.records.json_records import split_path
@@ -25,6 +26,8 @@ from streameval.service.config.evaluators import (
     ahead_limit,
     evaluator_of,
     given_kinds,
+    groups_of_alert,
+    kept_metric,
     kind_of_settings,
     open_reference,
     slice_fields,
@@ -365,7 +368,9 @@ def _check_alerts(settings: RunSettings) -> None:
         if alert.metric in RUN_METRICS:
             _check_run_metric(settings, key, alert)
         else:
-            check_metric(spec_of(settings), alert.metric, f"{key}.metric")
+            if alert.metric in FAIRNESS:
+                _check_fairness(settings, key, alert)
+            check_metric(spec_of(settings), kept_metric(alert), f"{key}.metric")
             if alert.per is not None:
                 raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
         if (alert.below is None) == (alert.above is None):
@@ -385,7 +390,7 @@ def _check_alerts(settings: RunSettings) -> None:
             )
         if alert.slice == "any":
             _check_any_slice(settings, key, alert)
-        else:
+        elif alert.metric not in FAIRNESS:
             _check_alert_slice(settings, f"{key}.slice", alert)
         _check_alert_model(settings, key, alert)
         _check_when(settings, key, alert)
@@ -413,6 +418,33 @@ def _check_run_metric(settings: RunSettings, key: str, alert: AlertSettings) -> 
             f"{key}.when",
             f"{about}, {why}",
             remedy='set when = "value"',
+        )
+
+
+def _check_fairness(settings: RunSettings, key: str, alert: AlertSettings) -> None:
+    about = f"{key}.metric = {shown(alert.metric)}"
+    if TASKS[settings.evaluator.task].positive is None:
+        raise OptionError.requires(about, 'evaluator.task = "binary"')
+    if alert.slice == "any" or groups_of_alert(settings, alert) is None:
+        kinds = ["+".join(slice_fields(part)) for part in settings.evaluator.slices]
+        raise InputError(
+            f"{key}.slice",
+            expected="the key whose values are the groups, one of evaluator.slices "
+            f"({', '.join(kinds) or 'none'})",
+            got=shown(alert.slice) if alert.slice else "nothing",
+            remedy=f"write slice = {shown(kinds[0])}" if kinds else "add it to evaluator.slices",
+        )
+    for name in ("against", "reference", "model"):
+        if getattr(alert, name) is not None:
+            remedy = f"leave {name} out"
+            raise OptionError.conflicts(
+                f"{key}.{name}", f"{about}, which compares groups", remedy=remedy
+            )
+    if alert.when == "anytime":
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{about}, for which there is no interval that holds at every look",
+            remedy='set when = "certain"',
         )
 
 
@@ -478,7 +510,7 @@ def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
             raise InputError(
                 f"{key}.level", expected=error.expected, got=error.got, remedy=error.remedy
             ) from None
-    if alert.when == "value" or alert.metric in RUN_METRICS:
+    if alert.when == "value" or alert.metric in (*RUN_METRICS, *FAIRNESS):
         return
     family = find(alert.metric, settings.evaluator.task).family
     if family == "none" and alert.model is None:
@@ -568,12 +600,14 @@ def _check_any_slice(settings: RunSettings, key: str, alert: AlertSettings) -> N
 
 def _check_alert_slice(settings: RunSettings, key: str, alert: AlertSettings) -> None:
     kinds = [slice_fields(part) for part in settings.evaluator.slices]
-    if alert.slice and not any(set(kind) == set(alert.slice) for kind in kinds):
+    given = [alert.slice] if isinstance(alert.slice, str) else list(alert.slice)
+    unknown = isinstance(alert.slice, str) or not any(set(kind) == set(given) for kind in kinds)
+    if alert.slice and unknown:
         listed = ", ".join("+".join(kind) for kind in kinds)
         raise InputError(
             key,
             expected=f"a value for each key of one of evaluator.slices ({listed or 'none'})",
-            got=shown(", ".join(alert.slice)),
+            got=shown(", ".join(given)),
         )
 
 

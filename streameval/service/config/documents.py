@@ -86,7 +86,8 @@ class Key(NamedTuple):
         """The default; None where the key is required or not set."""
         if self.field.default_factory is not NODEFAULT:
             return self.field.default_factory()
-        return None if self.field.required else self.field.default
+        found = None if self.field.required else self.field.default
+        return None if found is NODEFAULT else found
 
 
 def keys_of(kind: Any, path: str = "") -> Iterator[Key]:

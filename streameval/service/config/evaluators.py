@@ -10,6 +10,7 @@ import msgspec
 from streameval.errors import ConfigError, StateError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation
 from streameval.evaluator.evaluator import Evaluator, load
+from streameval.evaluator.fairness import FAIRNESS, KEPT_METRIC
 from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.records.spec import Spec
 from streameval.records.wording import KEYS
@@ -227,12 +228,23 @@ def ahead_limit(settings: RunSettings) -> AheadLimit | None:
     return min(limits, default=None)
 
 
+def groups_of_alert(settings: RunSettings, alert: AlertSettings) -> list[str] | None:
+    """The keys whose values are the groups of an alert on fairness; None: there are no such."""
+    kinds = {"+".join(kind): kind for kind in map(slice_fields, settings.evaluator.slices)}
+    return kinds.get(alert.slice) if isinstance(alert.slice, str) else None
+
+
+def kept_metric(alert: AlertSettings) -> str:
+    """The metric for which an evaluator keeps what an alert on its events reads."""
+    return KEPT_METRIC if alert.metric in FAIRNESS else alert.metric
+
+
 def kept_metrics(settings: RunSettings) -> list[str] | None:
     """The metrics that evaluators are built for: the published and the alerts'; None: all."""
     names = settings.evaluator.metrics
     if names is None:
         return None
-    watched = {alert.metric for alert in settings.alert} - RUN_METRICS.keys()
+    watched = set(map(kept_metric, settings.alert)) - RUN_METRICS.keys()
     return sorted({*names, *watched})
 
 
@@ -244,7 +256,9 @@ def main_metrics(settings: RunSettings) -> list[str]:
         scores = spec_of(settings).has_scores
         usual = USUAL_METRICS["slices", task]
         names = [name for name in usual if scores or not find(name, task).needs_scores]
-    watched = [alert.metric for alert in settings.alert if alert.slice]
+    watched = [
+        alert.metric for alert in settings.alert if alert.slice and alert.metric not in FAIRNESS
+    ]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
 
 

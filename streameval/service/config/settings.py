@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from streameval.errors import InputError
 from streameval.events.time import duration
@@ -322,6 +322,14 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     hot: Annotated[
         PositiveCount, about("The largest number of entries in memory; the others are on disk.")
     ] = 500_000
+    examples: Annotated[
+        Count | UnsetType,
+        about(
+            """With `examples = 5` the ids of some events of each cell of the confusion matrix are
+            kept and shown: the 5 newest, and the 5 most confident errors. Not set or 0: no ids.""",
+            5,
+        ),
+    ] = UNSET
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -391,7 +399,8 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         about(
             """The metric that is watched; or a number of the whole run, which takes no window and
             no slice: `label_coverage` (requires `[join]`), `lag`, `volume` (records read: below 1
-            is silence) or `quarantine` (the share of records that could not be counted).""",
+            is silence) or `quarantine` (the share of records that could not be counted); or one
+            of fairness, as `demographic_parity_difference`, whose `slice` is a key.""",
             "f1",
         ),
     ]
@@ -429,10 +438,11 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = None
     window: Annotated[str | None, about("The window. Not set: the first.", "hour")] = None
     slice: Annotated[
-        dict[str, str | int] | Literal["any"],
+        dict[str, str | int] | str,
         about(
             """The slice. Empty: all events. `"any"`: each slice of the window, with a correction
-            for their number.""",
+            for their number. Of a metric of fairness: the key of `evaluator.slices` whose values
+            are the groups, as `slice = "sex"`.""",
             {"country": "PT"},
         ),
     ] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct, defstruct
+from msgspec import UNSET, Meta, Struct, defstruct
 from msgspec.structs import fields, replace
 
 from streameval import __version__
@@ -26,6 +26,7 @@ from streameval.service.publish.snapshot import (
     Checkpoint,
     Confusion,
     Curve,
+    ExampleCell,
     Join,
     Label,
     ModelComparison,
@@ -50,6 +51,7 @@ _MOST_LABELS = 100
 _MOST_CLASSES = 100
 _MOST_ROWS = 10_000
 _ORDERS = ("worst", "best", "asc", "desc")
+_ALL = ("", "all")
 
 
 class Parameter(NamedTuple):
@@ -123,20 +125,36 @@ class QueryParameters:
         names = list(windows)
         return windows[self.choice("window", names, names[0] if names else "")]
 
-    def of_slice(self, data: Snapshot, window: str, part: OpenedPart, metric: str = "") -> Snapshot:
-        """The snapshot with the slice's part in place of the window's; RefusedError 404."""
-        name = self.text("slice")
-        if not name:
+    def model(self, data: Snapshot, window: str, given: str | None = None) -> str:
+        """A model; empty where it is the first one, whose numbers a snapshot holds."""
+        models = data.comparison[window].models if data.comparison else [""]
+        name = self.choice("model", models, models[0]) if given is None else given
+        return "" if name == models[0] else name
+
+    def of_part(
+        self,
+        data: Snapshot,
+        window: str,
+        part: OpenedPart,
+        metric: str = "",
+        model: str | None = None,
+    ) -> Snapshot:
+        """The snapshot with the part of the slice and the model; RefusedError 404."""
+        name = self.text("slice") if "slice" in self._known else ""
+        if model is None:
+            model = self.model(data, window) if "model" in self._known else ""
+        if not (name or model):
             return data
         read = self._open_slice
-        opened = None if read is None else read(data, window, name, part, metric)
+        opened = None if read is None else read(data, window, name, part, metric, model)
         if opened is None:
+            where = "slice" if name else "model"
             raise RefusedError(
                 404,
-                expected=f"a slice of the window {window}",
-                got=shown(name),
-                where="slice",
-                remedy="/api/slices lists the names",
+                expected=f"a {where} of the window {window}",
+                got=shown(name or model),
+                where=where,
+                remedy="/api/slices lists the names" if name else "",
             )
         return opened
 
@@ -193,6 +211,7 @@ _WINDOW = Parameter("window", "A window's name; by default the first.")
 _SLICE = Parameter(
     "slice", "A slice's name, as /api/slices has it; by default all events.", longest=4096
 )
+_MODEL = Parameter("model", "Of several models, whose numbers; by default the first.")
 _OFFSET = Parameter("offset", "Rows to skip.", 0)
 
 
@@ -202,7 +221,7 @@ def _limit(most: int) -> Parameter:
 
 def _report(data: Snapshot, query: QueryParameters) -> Answer:
     window = query.window(data)
-    data = query.of_slice(data, window.name, "reports")
+    data = query.of_part(data, window.name, "reports")
     return {"window": window, "report": data.reports[window.name]}
 
 
@@ -214,10 +233,10 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
     paned = window.name if window.name in data.series else next(iter(data.series), None)
     has_series = paned is not None and metric in data.series[paned].metrics
     for part in ("reports", "curves", "confusion"):
-        data = query.of_slice(data, window.name, part)
+        data = query.of_part(data, window.name, part)
     if has_series:
         try:
-            data = query.of_slice(data, str(paned), "series", metric)
+            data = query.of_part(data, str(paned), "series", metric)
         except RefusedError:  # the window of panes has no event of this slice
             has_series = False
     return {
@@ -233,7 +252,7 @@ def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
     window = query.window(data)
     if name not in SERVED_CURVES:
         raise _unknown("the curve's name", name, SERVED_CURVES, status=404)
-    data = query.of_slice(data, window.name, "curves")
+    data = query.of_part(data, window.name, "curves")
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
 
 
@@ -256,7 +275,7 @@ def _series_of(data: Snapshot, query: QueryParameters, metric: str) -> Answer:
     metrics = data.series[window].metrics
     if metric not in metrics:
         raise _unknown("the metric's name", metric, metrics, status=404)
-    return _series(query.of_slice(data, window, "series", metric), window, metric)
+    return _series(query.of_part(data, window, "series", metric), window, metric)
 
 
 def _series(data: Snapshot, window: str, metric: str) -> Answer:
@@ -275,7 +294,7 @@ def _series(data: Snapshot, window: str, metric: str) -> Answer:
 def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
     """``limit`` keeps the classes of the most support in the matrix."""
     window, limit = query.window(data), query.number("limit")
-    found = query.of_slice(data, window.name, "confusion").confusion[window.name]
+    found = query.of_part(data, window.name, "confusion").confusion[window.name]
     labels, matrix = found.labels, found.matrix
     if len(labels) > limit:
         by_support = sorted(range(len(labels)), key=lambda row: -sum(matrix[row]))
@@ -289,10 +308,24 @@ def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
     return {"window": window, **msgspec.structs.asdict(found)}
 
 
+def _examples(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
+    if data.examples is UNSET:
+        return {"window": window, "cells": None}
+    cells = data.examples[window.name]
+    labels = {str(row.label) for row in data.confusion[window.name].classes}
+    for name in ("true", "predicted"):
+        label = query.text(name)
+        if label and label not in labels:
+            raise _unknown(name, label, sorted(labels)[:_MOST_LABELS])
+        cells = [cell for cell in cells if label in ("", str(getattr(cell, name)))]
+    return {"window": window, "cells": cells}
+
+
 def _slices(data: Snapshot, query: QueryParameters) -> Answer:
     """Sorting costs O(n log n) in the window's slices."""
     window = query.window(data)
-    rows = data.slices[window.name]
+    rows = query.of_part(data, window.name, "slices").slices[window.name]
     metrics = list(rows[0].metrics if rows else data.reports[window.name].metrics)
     sort = query.choice("sort", ("support", "name", *metrics), "support")
     usual = {"support": "desc", "name": "asc"}.get(sort, "worst")
@@ -304,6 +337,14 @@ def _slices(data: Snapshot, query: QueryParameters) -> Answer:
     supported = [row for row in rows if row.support >= least]
     matching = [row for row in supported if wanted in row.name.casefold()]
     ordered = _by_interval if order in ("worst", "best") else _sorted
+    page = _page(query, slices=ordered(matching, sort, falls=falls))
+    if query.choice("models", _ALL, "") and data.comparison:
+        names = data.comparison[window.name].models
+        of_model = {name: _rows_of(data, query, window.name, name) for name in names}
+        page["slices"] = [
+            replace(row, models={name: rows.get(row.name, {}) for name, rows in of_model.items()})
+            for row in page["slices"]
+        ]
     return {
         "window": window,
         "metrics": metrics,
@@ -311,14 +352,20 @@ def _slices(data: Snapshot, query: QueryParameters) -> Answer:
         "order": order,
         "all": len(rows),
         "below_support": len(rows) - len(supported),
-        **_page(query, slices=ordered(matching, sort, falls=falls)),
+        **page,
     }
+
+
+def _rows_of(data: Snapshot, query: QueryParameters, window: str, model: str) -> dict[str, Any]:
+    """The metrics of each slice by its name, of a model."""
+    found = query.of_part(data, window, "slices", model=query.model(data, window, model))
+    return {row.name: row.metrics for row in found.slices[window]}
 
 
 def _comparison(data: Snapshot, query: QueryParameters) -> Answer:
     window = query.window(data)
     if data.comparison:
-        data = query.of_slice(data, window.name, "comparison")
+        data = query.of_part(data, window.name, "comparison")
     return {"window": window, "comparison": data.comparison.get(window.name)}
 
 
@@ -422,6 +469,7 @@ ENDPOINTS = {
         (
             _WINDOW,
             _SLICE,
+            _MODEL,
             Parameter("metric", "The metric over time; by default the first of the report."),
         ),
     ),
@@ -429,25 +477,42 @@ ENDPOINTS = {
         "Every metric of a window, with support and reason.",
         _report,
         _shape("ReportAnswer", window=Window, report=Report),
-        (_WINDOW, _SLICE),
+        (_WINDOW, _SLICE, _MODEL),
     ),
     "/api/curves/{name}": Endpoint(
         "A curve's columns; a reason and none where the window has no such curve.",
         _curve_of,
         _shape("CurveAnswer", window=Window, **_types(Curve)),
-        (_WINDOW, _SLICE),
+        (_WINDOW, _SLICE, _MODEL),
     ),
     "/api/series/{metric}": Endpoint(
         "A metric in each pane of a window.",
         _series_of,
         _SERIES_ANSWER,
-        (Parameter("window", "A window of panes; by default the first such."), _SLICE),
+        (Parameter("window", "A window of panes; by default the first such."), _SLICE, _MODEL),
     ),
     "/api/confusion": Endpoint(
         "The confusion matrix of the largest classes, and every class with its weight.",
         _confusion,
         _shape("ConfusionAnswer", window=Window, **_types(Confusion)),
-        (_WINDOW, _SLICE, _limit(_MOST_CLASSES)),
+        (_WINDOW, _SLICE, _MODEL, _limit(_MOST_CLASSES)),
+    ),
+    "/api/examples": Endpoint(
+        "The ids of some events of each cell of the confusion matrix.",
+        _examples,
+        _shape(
+            "ExamplesAnswer",
+            window=Window,
+            cells=Annotated[
+                list[ExampleCell] | None,
+                note("Cells without an id are left out; null where join.examples is not set."),
+            ],
+        ),
+        (
+            _WINDOW,
+            Parameter("true", "Only cells of this true label.", longest=4096),
+            Parameter("predicted", "Only cells of this predicted label.", longest=4096),
+        ),
     ),
     "/api/slices": Endpoint(
         "A page of the slices; undefined values are last in every order.",
@@ -474,6 +539,8 @@ ENDPOINTS = {
             ),
             Parameter("min_support", "Leave out slices with less.", 0),
             Parameter("q", "Only names that contain this, in either case."),
+            _MODEL,
+            Parameter("models", "Whether each row has the metrics of every model.", choices=_ALL),
             _OFFSET,
             _limit(_MOST_ROWS),
         ),

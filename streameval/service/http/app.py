@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from streameval.errors import MissingExtraError, StoreError, shown
+from streameval.errors import MissingExtraError, StoreError, did_you_mean, shown
 from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.api import (
@@ -25,6 +25,7 @@ from streameval.service.http.api import (
     Ready,
     status,
 )
+from streameval.service.http.api_page import api_page
 from streameval.service.http.asgi import JSON, App, header
 from streameval.service.http.bodies import (
     BodyMemory,
@@ -38,7 +39,7 @@ from streameval.service.http.errors import RefusedError, failure
 from streameval.service.http.guard import Limits
 from streameval.service.http.health import UNPUBLISHED, Readiness, is_alive
 from streameval.service.http.live import EventStream
-from streameval.service.http.openapi import openapi_text
+from streameval.service.http.openapi import openapi, openapi_text
 from streameval.service.http.prometheus import CONTENT_TYPE, MetricsText
 from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Publisher
@@ -64,7 +65,7 @@ _TYPES = {
     ".yml": "text/plain; charset=utf-8",
 }
 _BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml")
-_OPENAPI = "openapi.json"
+_GENERATED = {"openapi.json": openapi_text, "docs.html": api_page}
 _PLOTLY = "plotly.min.js"
 _PART_BYTES = 64 * 1024
 
@@ -131,7 +132,8 @@ def application(
         Route(
             "/static/{name}", lambda request: files.respond(request.path_params["name"], request)
         ),
-        Route("/openapi.json", lambda request: files.respond(_OPENAPI, request)),
+        Route("/openapi.json", lambda request: files.respond("openapi.json", request)),
+        Route("/docs", lambda request: files.respond("docs.html", request)),
         Route("/healthz", healthz),
         Route("/livez", livez),
         Route("/readyz", readyz),
@@ -146,7 +148,9 @@ def application(
             post = _posting(kind, http, inbox, memory, threads, limits.body_seconds)
             routes.append(Route(f"/v1/{kind}", post, methods=["POST"]))
     else:
-        routes.append(Route("/v1/{kind}", _no_posts(following), methods=["POST"]))
+        # No pattern: it would answer every other path under /v1 with 405.
+        for kind in get_args(PostKind):
+            routes.append(Route(f"/v1/{kind}", _no_posts(following), methods=["POST"]))
     handlers: dict[Any, Any] = {
         RefusedError: _refuse,
         HTTPException: _refuse_route,
@@ -248,16 +252,25 @@ def _refuse_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     expected, got, where = "a path of /openapi.json", request.url.path, "the path"
+    near = [one for one in openapi()["paths"] if did_you_mean(_subject(got), [_subject(one)])]
+    remedy = did_you_mean(got, near)
     if error.status_code == 405:
         expected, got, where = headers.get("Allow", ""), request.method, "the method"
+        remedy = ""
     fault = RefusedError(
         error.status_code,
         expected=expected,
         got=shown(got),
         where=where,
+        remedy=remedy,
         headers=tuple(headers.items()),
     )
     return _refuse(request, fault)
+
+
+def _subject(path: str) -> str:
+    """The first part of a path that says what it is about."""
+    return next((part for part in path.split("/") if part not in ("", "api", "v1")), "")
 
 
 def _failed(request: Request, error: Exception) -> Response:
@@ -290,8 +303,8 @@ class _StaticFiles:
     def _content(self, name: str) -> tuple[bytes, str]:
         """The content of a file and its entity tag; raises RefusedError 404."""
         path = self._paths.get(name)
-        if name == _OPENAPI:
-            return openapi_text(), _etag(openapi_text())
+        if name in _GENERATED:
+            return (body := _GENERATED[name]()), _etag(body)
         if path is None or path.suffix not in _TYPES:
             raise RefusedError(
                 404, expected="a file that is served", got="another name", where="/static/"

@@ -113,6 +113,7 @@ def _other_paths() -> dict[str, Any]:
             "Nothing has been published yet.",
         ),
         "/openapi.json": description,
+        "/docs": _get("This description as a page.", "text/html", "401", "429"),
         "/static/{name}": files,
         "/": _get("The dashboard.", "text/html", "401", "429"),
         "/v1/predictions": _post("predictions"),
@@ -191,6 +192,24 @@ def _operation(path: str, endpoint: Endpoint) -> dict[str, Any]:
         "responses": answers | faults,
         **({"parameters": parameters} if parameters else {}),
     }
+
+
+def type_text(schema: dict[str, Any]) -> str:
+    """A schema's type, as TypeScript writes it."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "enum" in schema:
+        return " | ".join(json.dumps(one) for one in schema["enum"])
+    if "anyOf" in schema:
+        return " | ".join(type_text(one) for one in schema["anyOf"])
+    kinds = schema["type"]
+    if isinstance(kinds, list):
+        return " | ".join(type_text({"type": one}) for one in kinds)
+    if kinds == "array":
+        return f"Array<{type_text(schema['items'])}>"
+    if kinds == "object":
+        return f"Record<string, {type_text(schema['additionalProperties'])}>"
+    return "number" if kinds == "integer" else str(kinds)
 
 
 def _answer(text: str, name: str) -> dict[str, Any]:

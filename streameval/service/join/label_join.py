@@ -43,6 +43,7 @@ from streameval.service.config.settings import EvaluatorSettings, FieldSettings,
 from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryChanges, EntryStore
+from streameval.service.join.examples import kept_examples
 from streameval.service.join.pairing import JoinedEvents, Pairing, PartitionNumbers
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
@@ -82,6 +83,7 @@ class LabelJoin:
         cohort_us: int,
         clock: Callable[[], float],
         now: Callable[[], int],  # microseconds since 1970
+        has_ids: bool = False,  # whether the events have their id
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
@@ -90,7 +92,13 @@ class LabelJoin:
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
         self._pairing = Pairing(
-            self._entries, self._coverage, self._partitions, layout, wait_us, remember_us
+            self._entries,
+            self._coverage,
+            self._partitions,
+            layout,
+            wait_us,
+            remember_us,
+            has_ids,
         )
 
     def _load(self, connection: Connection) -> dict[str, int]:
@@ -247,4 +255,5 @@ def open_join(
         cohort_us=cohort_us,
         clock=clock,
         now=now,
+        has_ids=kept_examples(settings) > 0,
     )

@@ -62,6 +62,7 @@ Joined: TypeAlias = tuple[Any, int, Sequence[Any]]
 class _Rows(NamedTuple):
     """Events, a payload each."""
 
+    ids: list[str]
     labels: list[Any]
     times: list[int]
     payloads: list[Sequence[Any]]
@@ -78,6 +79,7 @@ class _Rows(NamedTuple):
 class _Columns(NamedTuple):
     """Events by columns, with nan for None among floats."""
 
+    ids: list[str]
     labels: list[Any]
     times: IntArray
     payload: Sequence[Column]
@@ -99,17 +101,20 @@ def _without_nan(column: Column) -> Iterable[Any]:
 class JoinedEvents:
     """Events to count and to revert, with the columns of records: ``y_true``, ``score`` etc."""
 
-    def __init__(self, layout: Sequence[str], names: Mapping[int, str]) -> None:
+    def __init__(self, layout: Sequence[str], names: Mapping[int, str], has_ids: bool) -> None:
+        self.has_ids = has_ids
+        """Whether ``id`` is a column as well."""
         self._layout = tuple(layout)
         """The columns of a payload."""
         self._names = names
         """Partitions by their numbers."""
         self._counted: defaultdict[int, list[_Block]] = defaultdict(list)
-        self._reverted: list[tuple[int, Joined]] = []
+        self._reverted: list[tuple[int, str, Joined]] = []
 
     def add(
         self,
         number: int,
+        ids: Iterable[str],
         labels: Iterable[Any],
         times: Iterable[int],
         payloads: Iterable[Sequence[Any]],
@@ -118,22 +123,29 @@ class JoinedEvents:
         blocks = self._counted[number]
         rows = blocks[-1] if blocks else None
         if not isinstance(rows, _Rows):
-            rows = _Rows([], [], [])
+            rows = _Rows([], [], [], [])
             blocks.append(rows)
+        if self.has_ids:
+            rows.ids.extend(ids)
         rows.labels.extend(labels)
         rows.times.extend(times)
         rows.payloads.extend(payloads)
 
     def add_columns(
-        self, number: int, labels: list[Any], times: IntArray, columns: Sequence[Column]
+        self,
+        number: int,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        columns: Sequence[Column],
     ) -> None:
         """Add events by columns: those of the layout, with nan for None among floats."""
         if labels:
-            self._counted[number].append(_Columns(labels, times, columns))
+            self._counted[number].append(_Columns(ids, labels, times, columns))
 
-    def revert(self, number: int, event: Joined) -> None:
+    def revert(self, number: int, key: str, event: Joined) -> None:
         """Add an event of a partition to revert."""
-        self._reverted.append((number, event))
+        self._reverted.append((number, key, event))
 
     @property
     def counted(self) -> dict[str, dict[str, Column]]:
@@ -143,13 +155,18 @@ class JoinedEvents:
     @property
     def reverted(self) -> list[tuple[str, dict[str, Any]]]:
         """The events to revert, which were counted now or earlier, and their partitions; O(n)."""
-        return [(self._names[number], self._event(*event)) for number, event in self._reverted]
+        return [
+            (self._names[number], ({"id": key} if self.has_ids else {}) | self._event(*event))
+            for number, key, event in self._reverted
+        ]
 
     def _joined(self, blocks: list[_Block]) -> dict[str, Column]:
         columns: dict[str, Column] = {
             "y_true": [label for block in blocks for label in block.labels],
             "time": np.concatenate([np.asarray(block.times, dtype=np.int64) for block in blocks]),
         }
+        if self.has_ids:
+            columns["id"] = [key for block in blocks for key in block.ids]
         width = len(self._layout)
         pieces = [block.columns(width) for block in blocks]
         for name, *column in zip(self._layout, *pieces, strict=True):
@@ -186,14 +203,17 @@ class Pairing:
     """How long a prediction waits for its label, and the other way round."""
     remember_us: int
     """How long after that duplicates and corrections are recognised."""
+    has_ids: bool = False
+    """Whether events have their id."""
     events: JoinedEvents = field(init=False)
 
     def __post_init__(self) -> None:
-        self.events = JoinedEvents(self.layout, self.partitions.names)
+        self.events = JoinedEvents(self.layout, self.partitions.names, self.has_ids)
 
     def drain(self) -> JoinedEvents:
         """The events since the last call."""
-        drained, self.events = self.events, JoinedEvents(self.layout, self.partitions.names)
+        drained = self.events
+        self.events = JoinedEvents(self.layout, self.partitions.names, self.has_ids)
         return drained
 
     def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
@@ -287,7 +307,7 @@ class Pairing:
         joined = self.entries.label(ids, labels, times, self.wait_us)
         if joined is not None:
             if joined.rows.any():
-                self._add_joined(partition, labels, times, joined)
+                self._add_joined(partition, ids, labels, times, joined)
             if joined.rows.all():
                 return
             ids, labels, times = _picked([ids, labels, times], ~joined.rows)
@@ -356,7 +376,7 @@ class Pairing:
         self.entries.put(ids, entries, int(newest.min()))
         different = set(numbers)
         for number in different:
-            columns: Iterable[Iterable[Any]] = (labels, moments, payloads)
+            columns: Iterable[Iterable[Any]] = (ids, labels, moments, payloads)
             if len(different) > 1:
                 mine = [one == number for one in numbers]
                 columns = (compress(column, mine) for column in columns)
@@ -364,14 +384,21 @@ class Pairing:
         self._count_joined(partition, times, begun)
 
     def _add_joined(
-        self, partition: str, labels: list[Any], times: IntArray, joined: LabelledRows
+        self,
+        partition: str,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        joined: LabelledRows,
     ) -> None:
         """Count the records of labels that compiled code has joined."""
-        events = [*_picked([labels], joined.rows), joined.times, *joined.columns]
+        (own_labels,) = _picked([labels], joined.rows)
+        own_ids = _picked([ids], joined.rows)[0] if self.has_ids else own_labels
+        events = [own_ids, own_labels, joined.times, *joined.columns]
         numbers = np.unique(joined.partitions).tolist()
         for number in numbers:
             own = events if len(numbers) == 1 else _picked(events, joined.partitions == number)
-            self.events.add_columns(number, own[0], own[1], own[2:])
+            self.events.add_columns(number, own[0], own[1], own[2], own[3:])
         self._count_joined(partition, times[joined.rows], joined.times)
 
     def _count_joined(self, partition: str, times: IntArray, begun: IntArray) -> None:
@@ -390,9 +417,9 @@ class Pairing:
         payload = payload_columns(self.layout, records)
         inserted = self.entries.predict(ids, times, number, payload, labels)
         if inserted is not None:
-            columns = _picked([labels, times, *payload], inserted)
+            columns = _picked([ids, labels, times, *payload], inserted)
             self._count_complete(partition, times[inserted])
-            self.events.add_columns(number, columns[0], columns[1], columns[2:])
+            self.events.add_columns(number, columns[0], columns[1], columns[2], columns[3:])
             if inserted.all():
                 return
             records, times = records.select(~inserted), times[~inserted]
@@ -409,9 +436,10 @@ class Pairing:
         if known:
             new = np.ones(len(ids), dtype=np.bool_)
             new[list(known)] = False
-            labels, times, moments, payloads = _picked([labels, times, moments, payloads], new)
+            given = [ids, labels, times, moments, payloads]
+            ids, labels, times, moments, payloads = _picked(given, new)
         if len(times):
-            self.events.add(number, labels, moments, payloads)
+            self.events.add(number, ids, labels, moments, payloads)
             self._count_complete(partition, times)
 
     def _count_complete(self, partition: str, times: IntArray) -> None:
@@ -483,8 +511,8 @@ class Pairing:
         elif before == now:
             return entry
         else:
-            self.events.revert(entry.partition, (before, entry.time, entry.payload))
-        self.events.add(entry.partition, (now,), (entry.time,), (entry.payload,))
+            self.events.revert(entry.partition, key, (before, entry.time, entry.payload))
+        self.events.add(entry.partition, (key,), (now,), (entry.time,), (entry.payload,))
         return entry
 
     def _keep_early(

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Struct
 
-from streameval.errors import MetricError
+from streameval.errors import MetricError, StateError
 from streameval.evaluator.comparison import (
     Comparison,
     ComparisonView,
@@ -23,19 +24,26 @@ from streameval.evaluator.comparison import (
 )
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow
-from streameval.evaluator.slices import plain_slice_name, slice_name
+from streameval.evaluator.slices import SliceKey, plain_slice_name, slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.registry import find
-from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
+from streameval.service.config.evaluators import (
+    kind_of_settings,
+    main_metrics,
+    open_reference,
+    window_spec_text,
+)
 from streameval.service.config.settings import RunSettings, interval_level
+from streameval.service.join.examples import Examples
 from streameval.service.lateness import LateShare
 from streameval.service.publish.snapshot import (
     Checkpoint,
     ClassRow,
     Confusion,
     Curve,
+    ExampleCell,
     Join,
     ModelComparison,
     ModelDifference,
@@ -58,6 +66,7 @@ from streameval.tasks.registry import TASKS
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
+from streameval.windows import window_spec
 
 _LEVEL = 0.95
 """The level of differences of models in a run whose intervals are off."""
@@ -116,20 +125,21 @@ class CachedPart(Generic[_T]):
         begun = clock()
         spare = share * (begun - self._at)
         if self.stale and (force or max(self._cost, self.expected()) <= spare):
+            self.stale = False  # first: another thread may count events meanwhile
             self._value = self._make()
             self._at = clock()
             self._cost = self._at - begun
-            self.stale = False
         if not self.stale:
             self.as_of = now
 
 
 class _Totals(Struct, frozen=True):
-    """The report, curves and confusion of a window are computed together, so they agree."""
+    """The parts of a window that are computed together, so they agree."""
 
     report: Report
     curves: dict[str, Curve]
     confusion: Confusion
+    examples: list[ExampleCell]
 
 
 class _Panes(Struct, frozen=True):
@@ -152,9 +162,11 @@ class SnapshotBuilder:
         evaluators: Mapping[str, Evaluation],
         valid_from: ValidFrom,
         clock: Callable[[], float],
+        examples: Examples | None = None,
     ) -> None:
         self._settings = settings
         self._given = evaluators
+        self.examples = examples
         self.valid_from = valid_from
         self._clock = clock
         self._metrics = main_metrics(settings)
@@ -191,6 +203,9 @@ class SnapshotBuilder:
         """Parts in the order in which they are made, the share of the time of each, and the most
         seconds that it may take at least where all are to be made."""
         self._sources = _sources(settings)
+        self._references = _references(settings)
+        self._of_models: dict[tuple[str, str], CachedPart[list[Slice]]] = {}
+        """The slices of models other than the first, of those that were requested once."""
         self._opening = threading.Lock()
         self._opened: dict[tuple[str, ...], Any] = {}
         self._opened_of = 0
@@ -209,7 +224,7 @@ class SnapshotBuilder:
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
-        for part, _, _ in self._parts:
+        for part in [*(part for part, _, _ in self._parts), *self._of_models.values()]:
             part.stale = True
 
     @property
@@ -261,6 +276,9 @@ class SnapshotBuilder:
             reports={window: self._with_resampled(window) for window in totals},
             curves={window: part.curves for window, part in totals.items()},
             confusion={window: part.confusion for window, part in totals.items()},
+            examples=UNSET
+            if self.examples is None
+            else {window: part.examples for window, part in totals.items()},
             series={
                 window: msgspec.structs.replace(
                     part.value.series,
@@ -287,7 +305,25 @@ class SnapshotBuilder:
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
         view = self._evaluator(window).total
-        return _Totals(_report(view, self._level), _curves(view), _confusion(view))
+        examples = self._examples(window)
+        return _Totals(self._report(view), _curves(view), _confusion(view), examples)
+
+    def _examples(self, window: str) -> list[ExampleCell]:
+        if self.examples is None:
+            return []
+        evaluator = self._evaluator(window)
+
+        def holds(time: int) -> bool:
+            part = self.valid_from.part(window, (), time)
+            return part is None or part.labels
+
+        labels = evaluator.labels
+        names = (
+            {} if TASKS[self._settings.evaluator.task].positive is None else dict(enumerate(labels))
+        )
+        spec = window_spec(evaluator.options["window"])
+        cells = self.examples.cells(spec, names, evaluator.newest, holds)
+        return msgspec.convert(cells, list[ExampleCell])
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""
@@ -356,13 +392,31 @@ class SnapshotBuilder:
         resampled = [name for name in names if is_resampled(name, task)]
         return [name for name in names if name not in resampled], resampled
 
-    def _make_slices(self, window: str) -> list[Slice]:
-        evaluator = self._evaluator(window)
-        names = self._names(evaluator.total)
+    def _view(self, window: str, key: SliceKey | None, model: str) -> View:
+        """What a window holds of a slice, or of all events, and of a model."""
+        given = self._given[window]
+        found = given.total if key is None else given.slices()[key]
+        return found if isinstance(found, View) else found[model or found.models[0]]
+
+    def _report(self, view: View, key: SliceKey | None = None) -> Report:
+        """The report, with the values of the references."""
+        found = _report(view, self._level)
+        if not self._references:
+            return found
+        values = {
+            path: _reference_values(one, key, found.metrics)
+            for path, one in self._references.items()
+        }
+        return msgspec.structs.replace(found, references=values)
+
+    def _make_slices(self, window: str, model: str = "") -> list[Slice]:
+        total = self._view(window, None, model)
+        names = self._names(total)
         plain, resampled = self._by_formula(names)
         found = []
         intervals: dict[str, list[tuple[Slice, Interval]]] = {name: [] for name in plain}
-        for key, view in evaluator.slices().items():
+        for key, given in self._given[window].slices().items():
+            view = given if isinstance(given, View) else given[model or given.models[0]]
             rows = {row.metric: row for row in _rows(view, plain, self._level)}
             rows |= {row.metric: row for row in _rows(view, resampled, None)}
             ends = {name: _ends(row) for name, row in rows.items()}
@@ -380,7 +434,7 @@ class SnapshotBuilder:
             for name in plain:
                 if name in rows and (interval := rows[name].interval) is not None:
                     intervals[name].append((one, interval))
-        for row in _rows(evaluator.total, plain, self._level):
+        for row in _rows(total, plain, self._level):
             if row.interval is None:
                 continue
             sure = intervals[row.metric]
@@ -448,16 +502,25 @@ class SnapshotBuilder:
         )
 
     def open_slice(
-        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+        self,
+        data: Snapshot,
+        window: str,
+        name: str,
+        part: OpenedPart,
+        metric: str = "",
+        model: str = "",
     ) -> Snapshot | None:
-        """The snapshot with the numbers of a slice, as :class:`OpenSlice`; for any thread."""
+        """The snapshot with the numbers of a slice or a model, as :class:`OpenSlice`; for any
+        thread."""
         # The slice is read from the evaluator itself, with its lock held, so it may be a checkpoint
         # ahead of the snapshot. What was read is kept until the next snapshot.
-        rows: list[tuple[Any, str]] = [
-            (tuple(row.slice.items()), row.name) for row in data.slices.get(window, ())
-        ]
-        keys = [key for key, own in rows if own == name]
-        keys = keys or [key for key, _ in rows if plain_slice_name(key) == name]
+        keys: list[Any] = [None]
+        if name:
+            rows: list[tuple[Any, str]] = [
+                (tuple(row.slice.items()), row.name) for row in data.slices.get(window, ())
+            ]
+            keys = [key for key, own in rows if own == name]
+            keys = keys or [key for key, _ in rows if plain_slice_name(key) == name]
         if len(keys) != 1:
             return None
         (key,) = keys
@@ -465,24 +528,42 @@ class SnapshotBuilder:
             if self._opened_of != data.sequence:
                 self._opened_of = data.sequence
                 self._opened.clear()
-            known = window, name, part, metric
+            known = window, name, part, metric, model
             if known not in self._opened:
-                if part == "comparison":
+                if part == "slices":
+                    self._opened[known] = self._slices_of(window, model)
+                elif part == "comparison" and key is not None:
                     of_slice = self._comparison(window).slices()[key]
                     as_of = data.comparison[window].as_of
                     opened = msgspec.structs.replace(self._compare(of_slice), as_of=as_of)
                     self._opened[known] = opened
                 else:
-                    view = self._evaluator(window).slices()[key]
-                    self._opened[known] = self._read_slice(view, data, window, part, metric)
+                    view = self._view(window, key, model)
+                    opened = self._read_part(view, key, data, window, part, metric)
+                    self._opened[known] = opened
             found = {**getattr(data, part), window: self._opened[known]}
         return msgspec.structs.replace(data, **{part: found})
 
-    def _read_slice(
-        self, view: View, data: Snapshot, window: str, part: OpenedPart, metric: str
+    def _slices_of(self, window: str, model: str) -> list[Slice]:
+        """The slices of another model, at most as often as fits into their share of the time."""
+        part = self._of_models.get((window, model))
+        if part is None:
+            part = CachedPart(partial(self._make_slices, window, model))
+            self._of_models[window, model] = part
+        part.refresh(self._clock, _COMPARED_SHARE / len(self._of_models), 0, force=False)
+        return part.value
+
+    def _read_part(
+        self,
+        view: View,
+        key: SliceKey | None,
+        data: Snapshot,
+        window: str,
+        part: OpenedPart,
+        metric: str,
     ) -> Any:
         if part == "reports":
-            return _report(view, self._level)
+            return self._report(view, key)
         if part == "curves":
             return _curves(view)
         if part == "confusion":
@@ -522,6 +603,24 @@ def _sources(settings: RunSettings) -> list[SourceInfo]:
         for holds, names in source.names().items()
         for name in names
     ]
+
+
+def _references(settings: RunSettings) -> dict[str, Evaluator]:
+    """The states that alerts compare with, by file; those that cannot be read are left out."""
+    found = {}
+    for path in sorted({one.reference for one in settings.alert if one.reference is not None}):
+        with suppress(StateError):  # which the alert names as its reason
+            found[path] = open_reference(settings, path)
+    return found
+
+
+def _reference_values(
+    reference: Evaluator, key: SliceKey | None, names: Iterable[str]
+) -> dict[str, float | None]:
+    """The metrics of a reference that it has, of a slice or all events."""
+    view = reference.total if key is None else reference.slices().get(key)
+    found = {} if view is None else {row.metric: finite(row.value) for row in view.report()}
+    return {name: found.get(name) for name in names}
 
 
 def is_resampled(name: str, task: Task) -> bool:
@@ -572,7 +671,12 @@ def _value(row: ReportRow) -> Value:
     method = "" if found is None or not found.defined else found.method
     ends = [] if row.bounds is None else [row.bounds.low, row.bounds.high]
     bounds = ends if ends and all(map(math.isfinite, ends)) else UNSET
-    return Value(finite(row.value), row.support, row.reason, low, high, method, bounds)
+    missing = "" if found is None or found.defined or math.isnan(row.value) else found.reason
+    missing = missing.replace(f"there is no interval for {row.metric}", "this metric never has one")
+    missing = missing.replace("Evaluator(intervals=True)", "interval_sums = true under [[window]]")
+    return Value(
+        finite(row.value), row.support, row.reason, low, high, method, bounds, no_interval=missing
+    )
 
 
 def _ends(row: ReportRow) -> tuple[float | None, float | None]:

@@ -76,6 +76,9 @@ class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
         Time | UnsetType,
         note("Missing: the interval is of the value's own events; else of those until then."),
     ] = UNSET
+    no_interval: Annotated[
+        str, note("Why there is no interval; missing: there is, or it is resampled.")
+    ] = ""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -90,6 +93,10 @@ class Report(Struct, frozen=True, kw_only=True):
     scores_since: Annotated[Time | UnsetType, note("Of metrics of scores, if later.")] = UNSET
     slices_since: Annotated[dict[str, Time] | UnsetType, note("By slice key, if later.")] = UNSET
     level: Annotated[float | UnsetType, note("Of the intervals; missing: there are none.")] = UNSET
+    references: Annotated[
+        dict[str, dict[str, float | None]] | UnsetType,
+        note("Metrics of the states that alerts compare with, by file; missing: there are none."),
+    ] = UNSET
     metrics: dict[str, Value]
 
 
@@ -135,7 +142,29 @@ class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
 
 
-class Slice(Struct, frozen=True, forbid_unknown_fields=True):
+class Example(Struct, frozen=True, forbid_unknown_fields=True):
+    """An event of a cell of the confusion matrix."""
+
+    id: str
+    time: Time
+    score: Annotated[
+        float | None, note("Of a binary task its score, else that of the predicted label.")
+    ]
+
+
+class ExampleCell(Struct, frozen=True, forbid_unknown_fields=True):
+    """Some events of a cell of the confusion matrix."""
+
+    true: Label
+    predicted: Label
+    newest: Annotated[list[Example], note("The newest first.")]
+    by_confidence: Annotated[
+        list[Example],
+        note("Of errors the most confident first; of right ones the least confident."),
+    ]
+
+
+class Slice(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A slice's metrics."""
 
     slice: dict[str, Label]
@@ -149,6 +178,10 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
         dict[str, Side],
         note("Metrics that differ from those of all other events, by a test at 5 %."),
     ]
+    models: Annotated[
+        dict[str, dict[str, float | None]],
+        note("The metrics of every model; missing unless models=all requests them."),
+    ] = {}
 
 
 class ModelDifference(Struct, frozen=True, forbid_unknown_fields=True):
@@ -313,7 +346,7 @@ class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     metric: str
     window: Annotated[str, note("Empty where the metric is of the join.")]
-    slice: Annotated[str, note("The slice's name, or any; empty: all events.")]
+    slice: Annotated[str, note("The slice's name, any, or the groups' key; empty: all events.")]
     state: State
     value: Annotated[float | None, note("Of the metric, or its difference against another.")]
     bound: str
@@ -326,7 +359,7 @@ class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: Annotated[float | None, note("Lower end of the interval; null: none, or infinite.")]
     high: Annotated[float | None, note("Upper end of the interval; null: none, or infinite.")]
     method: Annotated[str, note("How the interval was computed; empty: there is none.")]
-    slices: Annotated[list[str], note("Of an alert on any slice: those beyond the bound.")]
+    slices: Annotated[list[str], note("Those of any beyond the bound; of fairness both groups.")]
     support: Weight
     since: Annotated[Time | None, note("Null before the first value.")]
     reason: str
@@ -346,6 +379,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reports: dict[str, Report]
     curves: dict[str, dict[str, Curve]]
     confusion: dict[str, Confusion]
+    examples: dict[str, list[ExampleCell]] | UnsetType = UNSET
+    """By window; missing where none are kept."""
     series: dict[str, Series]
     slices: dict[str, list[Slice]]
     comparison: Annotated[
@@ -360,16 +395,23 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
-OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series", "comparison"]
+OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series", "slices", "comparison"]
 
 
 class OpenSlice(Protocol):
-    """Reads one slice of a run, which no snapshot holds."""
+    """Reads one slice of a run, or another model than the first, which no snapshot holds."""
 
     def __call__(
-        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+        self,
+        data: Snapshot,
+        window: str,
+        name: str,
+        part: OpenedPart,
+        metric: str = "",
+        model: str = "",
     ) -> Snapshot | None:
-        """The snapshot with a slice's numbers in place of a window's."""
+        """The snapshot with the numbers of a slice (empty: all events) and a model (empty: the
+        first) in place of a window's."""
         ...
 
 

@@ -33,6 +33,7 @@ from streameval.records.chunk import RecordError
 from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
 from streameval.records.json_records import split_path
 from streameval.service.config.settings import FieldSettings
+from streameval.service.join.examples import Examples
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store.state_rows import (
@@ -91,8 +92,10 @@ class Counting:
         *,
         in_order: bool,
         valid_from: ValidFrom | None = None,
+        examples: Examples | None = None,
     ) -> None:
         self.evaluators = dict(evaluators)
+        self.examples = examples
         self._valid_from = ValidFrom() if valid_from is None else valid_from
         self._dimensions = {
             name: tuple(map(tuple, main.options["slices"])) for name, main in evaluators.items()
@@ -132,6 +135,14 @@ class Counting:
             counted += count
             rejected += bad
             events_back = events.reverted.get(partition, [])
+            if self.examples is not None:
+                for event in events_back:
+                    self.examples.revert(event)
+                # An id is of no use to a state.
+                events_back = [
+                    {name: value for name, value in event.items() if name != "id"}
+                    for event in events_back
+                ]
             for window, delta in deltas.items():
                 taken = self._parts_of(window, events_back)
                 back.setdefault(window, []).extend(taken)
@@ -189,6 +200,7 @@ class Counting:
         if not parts:
             return {name: main.delta() for name, main in self.evaluators.items()}, 0, []
         events = joined([part for part, _ in parts])
+        ids: Any = events.columns.pop("id", None) if self.examples is not None else None
         left = np.arange(events.rows)
         bad: dict[int, InputError] = {}
         times = _times(events)
@@ -215,6 +227,8 @@ class Counting:
                 break
             # An event that one window rejects is counted in none: all start again without it.
             bad.update(found)
+        if self.examples is not None and ids is not None and chosen.rows:
+            self.examples.add(chosen, ids if whole else [ids[row] for row in left.tolist()])
         for window, delta in deltas.items():
             dropped = self._dropped(window, delta, times)
             self.late[window].add(len(left), dropped, partition)

@@ -9,6 +9,8 @@ import msgspec
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     evaluator_of,
+    groups_of_alert,
+    kept_metric,
     retention_of,
     slice_fields,
     with_stored_defaults,
@@ -43,10 +45,13 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
         if alert.metric in RUN_METRICS
         or (
             alert.window in (windows | {None})
-            and (alert.slice in ("any", {}) or frozenset(alert.slice) in slices)
+            and (
+                alert.slice in ("any", {})
+                or frozenset(groups_of_alert(wanted, alert) or alert.slice) in slices
+            )
             and now.evaluator.task == wanted.evaluator.task
             and alert.model in (None, *(now.evaluator.models or ())[1:])
-            and is_kept(alert.metric)
+            and is_kept(kept_metric(alert))
         )
     ]
     # What a window keeps does not change: where the new settings leave it open, it is as now.

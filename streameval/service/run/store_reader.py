@@ -30,6 +30,7 @@ from streameval.service.config.evaluators import (
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, saved_with_spans
+from streameval.service.join.examples import EXAMPLES, merged_examples
 from streameval.service.progress import Progress
 from streameval.service.publish.assembly import Assembler, UnitSummary
 from streameval.service.publish.builder import SnapshotBuilder
@@ -316,6 +317,8 @@ class StoreReader:
             )
         if changed:
             self._view_units()
+            texts = [unit.meta.get(EXAMPLES) for unit in self._units.values()]
+            self._assembler.snapshots.examples = merged_examples(self.settings, texts)
         if self.settings.alert:
             store.select(self._alerts.unit)
             self._alerts.read(store.connection)

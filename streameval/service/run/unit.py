@@ -23,11 +23,13 @@ from streameval.service.config.evaluators import kept_metrics, open_evaluators, 
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LabelKind
+from streameval.service.join.examples import EXAMPLES, merged_examples
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.join.pairing import JoinedEvents
 from streameval.service.lateness import LateShare
 from streameval.service.run.counting import CollectedEvents, Counting
 from streameval.service.sources.raw import Decoded, Position, RawBatch
+from streameval.service.store.dialect import Connection
 from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.positions import Positions, ReadPartition
 from streameval.service.store.quarantine import Quarantine, QuarantineChanges
@@ -83,6 +85,9 @@ class Unit:
         self.alerts: Alerts | None = None
         """Written with the unit, where its process judges them."""
         self._now = now
+        meta = store.meta()
+        self._examples = meta.get(EXAMPLES)
+        """The written form of the examples in the store."""
         with store.reading() as connection:
             self.valid_from = read_valid_from(connection)
             self.counting = Counting(
@@ -90,6 +95,7 @@ class Unit:
                 settings.fields,
                 in_order=join is None,
                 valid_from=self.valid_from,
+                examples=merged_examples(settings, [meta.get(EXAMPLES)]),
             )
             self.counting.recover(read_rows(connection))
             self._rows = StateRows(connection)
@@ -97,7 +103,7 @@ class Unit:
             self.quarantine = Quarantine(connection, settings.quarantine, now)
         self._collected = CollectedEvents()
         counters = store.counters()
-        kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
+        kind = cast("LabelKind | None", meta.get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind
         own = None if settings.fields.time is not None else self.positions.newest_of(_OWN_TIMES)
         decoder.resume(self.positions.newest, own)
@@ -199,8 +205,21 @@ class Unit:
             if changes.label_kind != self._label_kind:
                 self._label_kind = changes.label_kind
                 self.store.set_meta(_LABEL_KIND, str(self._label_kind))
+            self._write_examples(connection)
             self._rows.compact(enough)
         return {name: one.position for name, one in changes.positions.items()}
+
+    def _write_examples(self, connection: Connection) -> None:
+        examples = self.counting.examples
+        text = None if examples is None else examples.to_text()
+        if text == self._examples:
+            return
+        self._examples = text
+        if text is None:
+            # Ids that the settings no longer want are not kept.
+            connection.execute("DELETE FROM meta WHERE key = ?", (EXAMPLES,))
+        else:
+            self.store.set_meta(EXAMPLES, text)
 
     def committed(self, changes: UnitChanges) -> None:
         """Note, in the thread that reads, that changes are durable."""

@@ -174,7 +174,11 @@ class Runner(Worker):
     def _open_snapshots(self) -> None:
         unit = self._unit
         self._assembler.snapshots = SnapshotBuilder(
-            self._settings, unit.counting.evaluators, unit.valid_from, self.loop.clock
+            self._settings,
+            unit.counting.evaluators,
+            unit.valid_from,
+            self.loop.clock,
+            unit.counting.examples,
         )
 
     @property

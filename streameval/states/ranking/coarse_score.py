@@ -94,9 +94,22 @@ def coarse_column(scores: FloatArray, level: int) -> FloatArray:
     if not level or not len(scores):
         return scores
     parts, offsets = _places(scores)
-    offsets &= ~np.int64((1 << level) - 1)
+    return _scores_at(parts, offsets & ~np.int64((1 << level) - 1), scores)
+
+
+def cell_limits(scores: FloatArray, level: int) -> FloatArray:
+    """The least number above the cell of each representative; of a point of the axis itself."""
+    parts, offsets = _places(scores)
+    following = (offsets | np.int64((1 << level) - 1)) + 1
+    for part, most in ((0, 0), (2, _HALF), (4, _HALF), (6, _MOST - _ONE)):
+        following[parts == part] = np.minimum(following[parts == part], most)
+    return _scores_at(parts, following, scores)
+
+
+def _scores_at(parts: IntArray, offsets: IntArray, points: FloatArray) -> FloatArray:
+    """The least score of each offset in its part of the axis; `points` where that is a point."""
     below, low, high, above = (parts == part for part in (0, 2, 4, 6))
-    result = scores.copy()
+    result = points.copy()
     # 2**63 is no int64: the negative of the lowest offset is taken without a sign.
     negated = np.minimum(np.uint64(0) - offsets[below].view(np.uint64), np.uint64(_MOST))
     result[below] = -negated.view(np.float64)

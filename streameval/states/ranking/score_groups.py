@@ -65,6 +65,21 @@ def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[S
         yield ScoreGroups(groups.scores[part], groups.positives[part], groups.negatives[part])
 
 
+def equal_mass_edges(scores: FloatArray, weights: WeightArray, bins: int) -> FloatArray:
+    """The least scores of all bins but the first, which hold as much weight each, ties aside.
+
+    >>> equal_mass_edges(np.array([0.1, 0.2, 0.4, 0.7]), np.array([1, 1, 1, 1]), 2)
+    array([0.4])
+    """
+    running = np.cumsum(weights)
+    total = running[-1].item()
+    places = [k * total // bins if type(total) is int else k * total / bins for k in range(bins)]
+    # The first place is in the group of the least score that weighs something, which is no edge.
+    at = np.minimum(np.searchsorted(running, places, side="right"), len(scores) - 1)
+    edges: FloatArray = np.unique(scores[at])[1:]
+    return edges
+
+
 def twice_u(groups: ScoreGroups) -> Weight:
     """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights."""
     _, positives, negatives = groups

@@ -21,8 +21,10 @@ const table = sortable({
   caption: "Alerts",
   columns: [
     {
-      key: "state", name: "State", value: (row) => ORDER.indexOf(row.state),
-      cell: (row) => make("span", { class: "alert-state", "data-state": row.state }, row.state),
+      key: "state", name: "State", class: "why", value: (row) => ORDER.indexOf(row.state),
+      cell: (row) => make("div", {},
+        make("span", { class: "alert-state", "data-state": row.state }, row.state),
+        row.reason ? make("small", { class: "stream" }, text.visible(row.reason, 200)) : null),
     },
     {
       key: "name", name: "Alert", class: "stream",
@@ -61,10 +63,6 @@ const table = sortable({
       value: (row) => row.support, cell: (row) => text.whole(row.support),
     },
     { key: "since", name: "Since", value: (row) => row.since, cell: (row) => text.time(row.since) },
-    {
-      key: "reason", name: "Why", class: "stream wide",
-      value: (row) => row.reason, cell: (row) => text.visible(row.reason, 200),
-    },
   ],
   keyOf: (row) => row.name,
   empty: "The settings have no alerts.",

@@ -27,9 +27,10 @@ const PANELS = [opened, tiles, overTime, models, curves, slices, confusion, labe
 const known = {
   status: /** @type {Api.Status | null} */ (null),
   snapshot: /** @type {Api.SnapshotEvent | null} */ (null),
-  view: /** @type {Api.ViewAnswer | null} */ (null),
-  /** Whose view it is. */
+  views: /** @type {Page["views"]} */ ([]),
+  /** Whose views they are. */
   slice: /** @type {string | null} */ (null),
+  model: /** @type {string | null} */ (null),
   /** Why the opened slice has none; empty where it has. */
   missing: "",
   state: /** @type {LiveState} */ ({ kind: "connecting", since: null }),
@@ -38,7 +39,8 @@ const known = {
 /** @returns {Page["chosen"]} */
 function addressed() {
   const query = new URLSearchParams(location.search);
-  return { window: query.get("window"), metric: query.get("metric"), slice: query.get("slice") };
+  const [window, metric, slice, model] = ["window", "metric", "slice", "model"].map((name) => query.get(name));
+  return { window, metric, slice, model };
 }
 const chosen = addressed();
 
@@ -57,19 +59,22 @@ const page = {
   get missing() {
     return known.missing;
   },
+  get views() {
+    return known.views;
+  },
   chooseMetric(name) {
     chosen.metric = name;
     history.replaceState(null, "", address());
     drawAll();
     drawView();
-    loads.now("page");
+    loads.now("page", ...(chosen.model === "" ? ["slices"] : []));
   },
   addressOf: (slice) => address({ ...chosen, slice }),
   openSlice(name) {
     const row = document.querySelector('#slices-table a[aria-current="true"]');
     chosen.slice = name;
     history.pushState(null, "", address());
-    changeSlice();
+    changePart();
     if (name !== null) {
       byId("slice-title").focus({ preventScroll: true });
       // At once: a smooth way there ends where the page was before it is redrawn.
@@ -97,23 +102,29 @@ const loads = refresher([
   setText(byId(id === "page" ? "metrics-about" : `${id}-about`), `not up to date: ${text.visible(error.message, 200)}`);
 });
 
+/** The run's models; none where it has one. */
+const modelNames = () => known.status?.run?.models ?? [];
+
 /** Tiles, curves, confusion and the metric over time: of one answer, so that they agree. @param {AbortSignal} signal */
 async function view(signal) {
-  const { window, metric, slice } = chosen;
+  const { window, metric, slice, model } = chosen;
+  const models = model === "" ? modelNames() : [model ?? modelNames()[0] ?? ""];
   try {
-    Object.assign(known, { view: await ask("/api/view", { window, metric, slice }, { signal }), slice, missing: "" });
+    const views = await Promise.all(models.map(async (one) => (
+      { model: one, view: await ask("/api/view", { window, metric, slice, model: one }, { signal }) })));
+    Object.assign(known, { views, slice, model, missing: "" });
   } catch (error) {
     // A window without the slice is no error of the page.
     if (slice === null || !(error instanceof Refused && [400, 404].includes(error.status))) throw error;
-    Object.assign(known, { view: null, slice, missing: error.message });
+    Object.assign(known, { views: [], slice, model, missing: error.message });
   }
   byId("page").removeAttribute("aria-busy");
   drawAll();
   drawView();
 }
 
-/** Another slice, or none, has been chosen: what is shown is of the one before. */
-function changeSlice() {
+/** Another slice or model has been chosen: what is shown is of the one before. */
+function changePart() {
   known.missing = "";
   byId("page").setAttribute("aria-busy", "true");
   drawAll();
@@ -121,8 +132,9 @@ function changeSlice() {
 }
 
 function drawView() {
-  const { view } = known;
-  if (!counted() || view?.window.name !== chosen.window || known.slice !== chosen.slice) return;
+  const view = known.views[0]?.view;
+  if (!counted() || view?.window.name !== chosen.window) return;
+  if (known.slice !== chosen.slice || known.model !== chosen.model) return;
   for (const panel of PANELS) panel.draw?.(view, page);
   document.documentElement.dataset.sequence = String(view.sequence);
 }
@@ -174,6 +186,7 @@ function drawAll() {
   chosen.window = window.name;
   options(byId("window", HTMLSelectElement), snapshot.windows.map((one) =>
     [one.name, `${text.visible(one.name, 40)} — ${text.visible(one.spec, 60)}`]), window.name);
+  showModels();
   const names = Object.keys(snapshot.reports[window.name]?.metrics ?? {});
   if (chosen.metric === null || !names.includes(chosen.metric)) chosen.metric = names[0] ?? null;
   for (const panel of PANELS) {
@@ -188,6 +201,14 @@ function drawAll() {
     refreshed = snapshot.sequence;
     loads.changed();
   }
+}
+
+function showModels() {
+  const names = modelNames();
+  if (names.length === 0 || (chosen.model && !names.includes(chosen.model))) chosen.model = null;
+  byId("model-control").hidden = names.length === 0;
+  const each = names.map((name) => /** @type {[string, string]} */ ([name, text.visible(name, 40)]));
+  options(byId("model", HTMLSelectElement), [...each, ["", "All models"]], chosen.model ?? names[0] ?? "");
 }
 
 /** What changes with time alone. */
@@ -218,7 +239,7 @@ function address(choices = chosen) {
 addEventListener("popstate", () => {
   const before = { ...chosen };
   Object.assign(chosen, addressed());
-  if (chosen.slice !== before.slice) changeSlice();
+  if (chosen.slice !== before.slice || chosen.model !== before.model) changePart();
   else if (address() !== address(before)) loads.now();
 });
 
@@ -234,8 +255,9 @@ function login() {
       make("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: true }),
       make("button", { class: "primary" }, "Show the dashboard")),
   );
-  for (const id of ["page", "sections", "window-control", "pause", "vitals", "banners"]) byId(id).hidden = true;
-  byId("waiting").hidden = true;
+  for (const id of ["page", "sections", "window-control", "model-control", "pause", "vitals", "banners", "waiting"]) {
+    byId(id).hidden = true;
+  }
   note(byId("what"), "");
   header.showState({ kind: "stopped", words: "This run requires its token" });
   setText(byId("state"), "Locked");
@@ -250,6 +272,12 @@ windows.addEventListener("change", () => {
   for (const panel of PANELS) panel.rewind?.();
   drawAll();
   loads.now();
+});
+const model = byId("model", HTMLSelectElement);
+model.addEventListener("change", () => {
+  chosen.model = model.value;
+  history.replaceState(null, "", address());
+  changePart();
 });
 const pause = byId("pause");
 pause.addEventListener("click", () => {

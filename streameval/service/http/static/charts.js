@@ -55,9 +55,24 @@ export function colours() {
   return {
     text: read("text"), muted: read("muted"), line: read("line"), panel: read("panel"),
     first: read("chart-1"), second: read("chart-2"), third: read("chart-3"), quiet: read("chart-quiet"),
+    models: [1, 2, 3, 4, 5].map((number) => read(`chart-${number}`)),
     band: read("chart-band"), bad: read("bad"),
     ramp: [0, 1, 2, 3, 4].map((step) => /** @type {[number, string]} */ ([step / 4, read(`ramp-${step}`)])),
   };
+}
+
+/** A legend above the chart, which does not react to clicks. @param {Theme} theme */
+export function legend(theme) {
+  return {
+    orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: theme.text },
+    itemclick: false, itemdoubleclick: false, traceorder: "normal",
+  };
+}
+
+/** The line of one of several models; from the sixth on dashed. @param {Theme} theme @param {number} number */
+export function lineOf(theme, number) {
+  const dash = ["solid", "8px,3px", "3px,3px"][Math.floor(number / 5) % 3];
+  return { color: theme.models[number % 5], width: 2, dash };
 }
 
 /** @param {string} colour */

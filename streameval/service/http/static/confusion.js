@@ -1,5 +1,5 @@
 // @ts-check
-// The confusion matrix as a heat map, and its largest confusions as a table.
+// The confusion matrix as a heat map, its largest confusions as a table, and the ids behind a cell.
 
 import { ask } from "./api.js";
 import { clear, draw, ink } from "./charts.js";
@@ -10,8 +10,52 @@ import * as text from "./text.js";
 const MOST_CONFUSIONS = 50;
 const MOST_NUMBERS = 12;
 
-/** @typedef {{ true: string, predicted: string, count: number, share: number }} Pair */
+/** @typedef {Pick<Api.ExampleCell, "true" | "predicted">} Cell */
+/** @typedef {{ true: string, predicted: string, count: number, share: number, cell: Cell }} Pair */
+/** @typedef {Api.Example & { listed: string }} Listed */
 /** @typedef {Api.ClassRow & { name: string, recall: number | null }} Row */
+
+/** The cell whose events are shown. @type {Cell | null} */
+let opened = null;
+/** The labels of the matrix that is drawn. @type {Api.Matrix["labels"]} */
+let drawn = [];
+/** @type {() => void} */
+let reload = () => {};
+
+/** @param {Cell} cell */
+function open(cell) {
+  opened = cell;
+  // A hidden panel is not in sight, and loads nothing.
+  byId("examples").hidden = false;
+  reload();
+}
+
+/** A count that opens its cell. @param {number} count @param {Cell} cell */
+function opener(count, cell) {
+  return make("button", {
+    type: "button", class: "count", title: "Show ids of these events",
+    "data-focus": JSON.stringify(cell), onclick: () => open(cell),
+  }, text.whole(count));
+}
+
+/** @type {Table<Listed>} */
+const examples = sortable({
+  caption: "Events of a cell",
+  columns: [
+    {
+      key: "id", name: "Id", class: "stream",
+      value: (row) => row.id, cell: (row) => make("code", {}, text.visible(row.id)),
+    },
+    { key: "time", name: "Event time", value: (row) => row.time, cell: (row) => text.time(row.time) },
+    {
+      key: "score", name: "Score", number: true, title: "Of a binary task its score, else that of the predicted label",
+      value: (row) => row.score, cell: (row) => text.value(row.score),
+    },
+    { key: "listed", name: "Listed as", value: (row) => row.listed, cell: (row) => row.listed },
+  ],
+  keyOf: (row) => row.id,
+  empty: "No id is kept of this cell.",
+});
 
 /** @type {Table<Pair>} */
 const table = sortable({
@@ -25,7 +69,7 @@ const table = sortable({
     {
       key: "count", name: "Events", number: true,
       title: "Events of the one class predicted as the other (their weights, where events have one)",
-      value: (row) => row.count, cell: (row) => text.whole(row.count),
+      value: (row) => row.count, cell: (row) => opener(row.count, row.cell),
     },
     {
       key: "share", name: "Of true class", number: true, title: "Share of the true class's events",
@@ -52,7 +96,7 @@ const classes = sortable({
     },
     {
       key: "right", name: "Right", number: true, title: "Events of this class predicted as it",
-      value: (row) => row.right, cell: (row) => text.whole(row.right),
+      value: (row) => row.right, cell: (row) => opener(row.right, { true: row.label, predicted: row.label }),
     },
     {
       key: "recall", name: "Found", number: true, title: "Share of the class's events predicted as it",
@@ -80,29 +124,62 @@ export const panel = {
     make("div", { class: "two", id: "confusion-body" },
       make("div", {}, make("div", { id: "confusion-chart", class: "chart matrix" }), scale),
       make("div", {}, make("h3", {}, "Largest confusions"), make("div", { id: "confusion-table" }, table.node))),
+    make("div", { id: "examples", hidden: true },
+      make("h3", { id: "examples-title" }), hiddenNote("examples-note"), examples.node),
     details),
   counted: true,
   start(page) {
+    reload = () => page.reload("examples");
     details.addEventListener("toggle", () => page.reload("classes"));
   },
   draw: show,
-  loads: [{ id: "classes", every: 3_000, load: ({ chosen }, signal) => refreshClasses(chosen, signal) }],
+  loads: [
+    { id: "classes", every: 3_000, load: refreshClasses },
+    { id: "examples", every: 3_000, load: ({ chosen }, signal) => refreshExamples(chosen, signal) },
+  ],
 };
 
-/** Every class, also those left out of the matrix. @param {Page["chosen"]} chosen @param {AbortSignal} signal */
-async function refreshClasses({ window, slice }, signal) {
+/** The ids of the opened cell. @param {Page["chosen"]} chosen @param {AbortSignal} signal */
+async function refreshExamples({ window, slice }, signal) {
+  const cell = opened;
+  if (!cell) return;
+  const query = { window, true: String(cell.true), predicted: String(cell.predicted) };
+  const found = await ask("/api/examples", query, { signal });
+  if (cell !== opened) return;
+  const names = [cell.true, cell.predicted].map((label) => text.label(label, 200));
+  setText(byId("examples-title"), `Events of true ${names[0]}, predicted ${names[1]}`);
+  const none = "No ids are kept; a run with labels of their own keeps them with examples = 5 under [join].";
+  const all = slice ? "These are of all events, also those outside the slice." : "";
+  note(byId("examples-note"), found.cells === null ? none : all);
+  examples.node.hidden = found.cells === null;
+  const [lists] = found.cells ?? [];
+  const sure = cell.true === cell.predicted ? "least confident" : "most confident";
+  /** @type {Map<string, Listed>} */
+  const rows = new Map();
+  for (const row of lists?.newest ?? []) rows.set(row.id, { ...row, listed: "newest" });
+  for (const row of lists?.by_confidence ?? []) {
+    rows.set(row.id, { ...row, listed: rows.has(row.id) ? `newest, ${sure}` : sure });
+  }
+  examples.show([...rows.values()]);
+}
+
+/** Every class, also those left out of the matrix. @param {Page} page @param {AbortSignal} signal */
+async function refreshClasses({ chosen: { window, slice }, views: [shown] }, signal) {
   if (!details.open) return;
-  const found = await ask("/api/confusion", { window, slice, limit: 0 }, { signal });
-  setText(byId("classes-about"), text.about(found.window, { numbers: true, slice }));
+  const model = shown?.model;
+  const found = await ask("/api/confusion", { window, slice, model, limit: 0 }, { signal });
+  setText(byId("classes-about"), text.about(found.window, { numbers: true, slice, model }));
   classes.show(found.classes.map((row) => (
     { ...row, name: text.label(row.label, Infinity), recall: row.true ? row.right / row.true : null })));
 }
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
-function show(view, { chosen }) {
+function show(view, { chosen, views }) {
   const { labels, matrix, left_out: leftOut } = view.confusion;
   const classCount = labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : "";
-  setText(byId("confusion-about"), classCount + text.about(view.window, { numbers: true, slice: chosen.slice }));
+  setText(byId("confusion-about"), classCount + text.about(view.window, {
+    numbers: true, slice: chosen.slice, model: views[0].model,
+  }));
   const [verb, them] = leftOut === 1 ? ["is", "it"] : ["are", "them"];
   const rest = leftOut === 0 ? "" :
     `${text.plural(leftOut, "class", "classes")} of less support ${verb} left out; ` +
@@ -126,7 +203,10 @@ function largest(labels, matrix) {
   });
   rows.sort((a, b) => b.count - a.count || a.i - b.i || a.j - b.j);
   return rows.slice(0, MOST_CONFUSIONS).map(({ i, j, count, share }) => (
-    { true: text.label(labels[i], 200), predicted: text.label(labels[j], 200), count, share }));
+    {
+      true: text.label(labels[i], 200), predicted: text.label(labels[j], 200), count, share,
+      cell: { true: labels[i], predicted: labels[j] },
+    }));
 }
 
 /** A long label in lines, for the box that shows on hover. @param {string} label */
@@ -166,6 +246,7 @@ function picture(labels, matrix) {
   // Plotly leaves out names that would run over the edge: long ones rise towards their cells.
   const width = byId("confusion-chart").clientWidth / (indices.length + 1);
   const angle = Math.max(...shown.map((name) => 7 * name.length)) < width ? 0 : few ? -40 : -90;
+  drawn = labels;
   draw("confusion-chart", summary, (theme) => ({
     data: [{
       type: "heatmap", z: shares, x: labels.map((_, n) => n), y: labels.map((_, n) => n),
@@ -187,5 +268,15 @@ function picture(labels, matrix) {
         },
       }))) : [],
     },
-  }));
+  })).then(listen);
+}
+
+/** Plotly's element has events of its own, and forgets the listeners of one that was taken away. */
+function listen() {
+  /** @type {any} */
+  const node = byId("confusion-chart");
+  node.removeAllListeners?.("plotly_click");
+  node.on?.("plotly_click", (/** @type {{ points: { x: number, y: number }[] }} */ { points: [point] }) => {
+    open({ true: drawn[point.y], predicted: drawn[point.x] });
+  });
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // ROC, precision and recall, calibration.
 
-import { clear, draw } from "./charts.js";
+import { clear, draw, legend, lineOf } from "./charts.js";
 import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import * as text from "./text.js";
 
@@ -39,7 +39,7 @@ export const panel = {
 };
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
-function show(view, { status, chosen }) {
+function show(view, { status, chosen, views }) {
   const task = status.run?.task;
   const has = status.run?.curves[view.window.name] ?? [];
   // A multi-class task has no ROC curve; a binary one may lack it because no scores were given.
@@ -50,92 +50,142 @@ function show(view, { status, chosen }) {
   note(byId("curves-note"), !absent ? "" :
     "ROC, precision and recall curves are about one class against another: tasks of more classes have none.");
   if (shown.length === 0) return;
-  setText(byId("curves-about"), text.about(view.window, { numbers: true, slice: chosen.slice }));
-  for (const { curve, reason, columns } of shown) {
-    const points = Object.values(columns)[0]?.length ?? 0;
-    const chart = byId(`${curve}-chart`);
-    chart.hidden = points === 0;
-    note(byId(`${curve}-note`), points === 0 ? `None: ${text.visible(reason || "no points", 300)}.` : "");
-    if (points === 0) clear(`${curve}-chart`);
-    else CURVES[curve].picture(columns, view.report);
+  const model = views.length > 1 ? "all models" : views[0].model;
+  setText(byId("curves-about"), text.about(view.window, { numbers: true, slice: chosen.slice, model }));
+  for (const { curve, reason } of shown) {
+    const all = views.map((one) => ({
+      number: Math.max(0, status.run?.models.indexOf(one.model) ?? 0), name: text.visible(one.model, 40),
+      report: one.view.report, columns: one.view.curves[curve].columns,
+    })).filter(({ columns }) => Object.values(columns)[0]?.length);
+    byId(`${curve}-chart`).hidden = all.length === 0;
+    note(byId(`${curve}-note`), all.length ? "" : `None: ${text.visible(reason || "no points", 300)}.`);
+    if (all.length === 0) clear(`${curve}-chart`);
+    else CURVES[curve].picture(all);
   }
+}
+
+/** A model's curve. @typedef {{ number: number, name: string, report: Api.Report, columns: Columns }} Drawn */
+
+/** @typedef {{ metric: string, words: string }} Measure */
+
+/**
+ * What a curve's area or error is, in words; empty where it is undefined.
+ *
+ * @param {Drawn} one
+ * @param {Measure} measure
+ */
+function measured({ report }, { metric, words }) {
+  const value = report.metrics[metric]?.value;
+  return typeof value === "number" ? `${words} ${text.value(value)}` : "";
+}
+
+/** The chart in words: of several models each. @param {string} title @param {Drawn[]} all @param {Measure} measure */
+function summary(title, all, measure) {
+  if (all.length === 1) return [title, measured(all[0], measure)].filter(Boolean).join(", ");
+  return `${title} of ${text.plural(all.length, "model")}: ` +
+    all.map((one) => [one.name, measured(one, measure)].filter(Boolean).join(" ")).join("; ");
+}
+
+/**
+ * What of one model stands in a corner; of several it is in the legend.
+ *
+ * @param {Drawn[]} all
+ * @param {Measure} measure
+ * @param {Theme} theme
+ * @param {"left" | "right"} side
+ * @param {number} height
+ */
+function named(all, measure, theme, side, height) {
+  if (all.length > 1) return { showlegend: true, legend: legend(theme) };
+  const words = measured(all[0], measure);
+  return { annotations: words ? [corner(words, theme, side, height)] : [] };
 }
 
 const unit = { range: [-0.02, 1.02], tickvals: [0, 0.2, 0.4, 0.6, 0.8, 1] };
 
-/** @param {Theme} theme @param {unknown[]} x @param {unknown[]} y @param {string[]} about */
-function stepped(theme, x, y, about) {
+/**
+ * @param {Theme} theme
+ * @param {Drawn} one
+ * @param {Measure} measure
+ * @param {unknown[]} x
+ * @param {unknown[]} y
+ * @param {string[]} about
+ */
+function stepped(theme, one, measure, x, y, about) {
+  const whose = one.name ? `${text.plain(one.name)}<br>` : "";
   return {
-    type: "scatter", mode: "lines", x, y, text: about, hovertemplate: "%{text}<extra></extra>",
-    line: { color: theme.first, width: 2 },
+    type: "scatter", mode: "lines", x, y, text: about.map((words) => whose + words),
+    hovertemplate: "%{text}<extra></extra>", line: lineOf(theme, one.number),
+    name: text.plain([one.name, measured(one, measure)].filter(Boolean).join(" ")),
   };
 }
 
 /** @param {Theme} theme @param {number[]} x @param {number[]} y */
 function dashed(theme, x, y) {
   const line = { color: theme.muted, width: 1, dash: "dot" };
-  return { type: "scatter", mode: "lines", x, y, hoverinfo: "skip", line };
+  return { type: "scatter", mode: "lines", x, y, hoverinfo: "skip", line, showlegend: false };
 }
 
 /** @param {unknown} threshold */
 const at = (threshold) => (typeof threshold === "number" ? `<br>threshold ${text.value(threshold)}` : "");
 
-/** @param {Columns} columns @param {Api.Report} report */
-function roc({ fpr, tpr, threshold }, report) {
-  const area = report.metrics.roc_auc?.value;
-  const words = `ROC curve${typeof area === "number" ? `, area ${text.value(area)}` : ""}`;
-  const about = fpr.map((x, n) =>
-    `false positive rate ${text.value(x)}<br>true positive rate ${text.value(tpr[n])}${at(threshold?.[n])}`);
-  draw("roc-chart", words, (theme) => ({
-    data: [dashed(theme, [0, 1], [0, 1]), stepped(theme, fpr, tpr, about)],
+/** @param {Drawn[]} all */
+function roc(all) {
+  const measure = { metric: "roc_auc", words: "area" };
+  draw("roc-chart", summary("ROC curve", all, measure), (theme) => ({
+    data: [dashed(theme, [0, 1], [0, 1]), ...all.map((one) => {
+      const { fpr, tpr, threshold } = one.columns;
+      return stepped(theme, one, measure, fpr, tpr, fpr.map((x, n) =>
+        `false positive rate ${text.value(x)}<br>true positive rate ${text.value(tpr[n])}${at(threshold?.[n])}`));
+    })],
     layout: {
       xaxis: { ...unit, title: "false positive rate" }, yaxis: { ...unit, title: "true positive rate" },
-      annotations: typeof area === "number" ? [corner(`area ${text.value(area)}`, theme, "right", 0.04)] : [],
+      ...named(all, measure, theme, "right", 0.04),
     },
   }));
 }
 
-/** @param {Columns} columns @param {Api.Report} report */
-function precisionRecall({ precision, recall, threshold }, report) {
-  const area = report.metrics.average_precision?.value;
-  const words = `Precision and recall${typeof area === "number" ? `, average precision ${text.value(area)}` : ""}`;
-  const about = recall.map((x, n) =>
-    `recall ${text.value(x)}<br>precision ${text.value(precision[n])}${at(threshold?.[n])}`);
-  draw("precision_recall-chart", words, (theme) => ({
-    data: [stepped(theme, recall, precision, about)],
+/** @param {Drawn[]} all */
+function precisionRecall(all) {
+  const measure = { metric: "average_precision", words: "average precision" };
+  draw("precision_recall-chart", summary("Precision and recall", all, measure), (theme) => ({
+    data: all.map((one) => {
+      const { precision, recall, threshold } = one.columns;
+      return stepped(theme, one, measure, recall, precision, recall.map((x, n) =>
+        `recall ${text.value(x)}<br>precision ${text.value(precision[n])}${at(threshold?.[n])}`));
+    }),
     layout: {
       xaxis: { ...unit, title: "recall" }, yaxis: { ...unit, title: "precision" },
-      annotations: typeof area === "number"
-        ? [corner(`average precision ${text.value(area)}`, theme, "left", 0.04)] : [],
+      ...named(all, measure, theme, "left", 0.04),
     },
   }));
 }
 
-/** @param {Columns} columns @param {Api.Report} report */
-function calibration({ observed, predicted, weight, low, high }, report) {
-  const error = report.metrics.expected_calibration_error?.value;
-  const expected = typeof error === "number" ? `, expected calibration error ${text.value(error)}` : "";
-  const words = `Calibration in ${text.plural(observed.length, "bin")}${expected}`;
-  const about = observed.map((share, n) =>
-    `bin ${text.value(low?.[n])} to ${text.value(high?.[n])}<br>predicted ${text.value(predicted[n])}` +
-    `<br>observed ${text.value(share)}<br>${text.plural(weight?.[n] ?? 0, "event")}`);
-  const bins = low.map((from, n) => ({ from: Number(from), to: Number(high[n]) }));
-  draw("calibration-chart", words, (theme) => ({
-    data: [
-      dashed(theme, [0, 1], [0, 1]),
-      { ...stepped(theme, predicted, observed, about), mode: "lines+markers", marker: { size: 6, color: theme.first } },
-      {
-        type: "bar", yaxis: "y2", x: bins.map(({ from, to }) => (from + to) / 2), y: weight,
-        width: bins.map(({ from, to }) => 0.92 * (to - from)),
-        text: about, textposition: "none", hovertemplate: "%{text}<extra></extra>", marker: { color: theme.quiet },
-      },
-    ],
+/** @param {Drawn[]} all */
+function calibration(all) {
+  const measure = { metric: "expected_calibration_error", words: "expected error" };
+  const title = `Calibration in ${text.plural(all[0].columns.observed.length, "bin")}`;
+  draw("calibration-chart", summary(title, all, measure), (theme) => ({
+    data: [dashed(theme, [0, 1], [0, 1]), ...all.flatMap((one, place) => {
+      const { observed, predicted, weight, low, high } = one.columns;
+      const about = observed.map((share, n) =>
+        `bin ${text.value(low?.[n])} to ${text.value(high?.[n])}<br>predicted ${text.value(predicted[n])}` +
+        `<br>observed ${text.value(share)}<br>${text.plural(weight?.[n] ?? 0, "event")}`);
+      const line = stepped(theme, one, measure, predicted, observed, about);
+      // The bars of several models stand beside each other in their bin.
+      const widths = low.map((from, n) => 0.92 * (Number(high[n]) - Number(from)) / all.length);
+      return [{ ...line, mode: "lines+markers", marker: { size: 6, color: line.line.color } }, {
+        type: "bar", yaxis: "y2", y: weight, width: widths, showlegend: false,
+        x: low.map((from, n) => (Number(from) + Number(high[n])) / 2 + (place - (all.length - 1) / 2) * widths[n]),
+        text: line.text, textposition: "none", hovertemplate: "%{text}<extra></extra>",
+        marker: { color: all.length > 1 ? line.line.color : theme.quiet },
+      }];
+    })],
     layout: {
       xaxis: { ...unit, title: "predicted probability", anchor: "y2" },
       yaxis: { ...unit, title: "observed frequency", domain: [0.3, 1] },
-      yaxis2: { title: "events", domain: [0, 0.2], rangemode: "tozero", nticks: 3 },
-      annotations: typeof error === "number"
-        ? [corner(`expected error ${text.value(error)}`, theme, "left", 0.94)] : [],
+      yaxis2: { title: "events", domain: [0, 0.2], rangemode: "tozero", nticks: 3 }, barmode: "overlay",
+      ...named(all, measure, theme, "left", 0.94),
     },
   }));
 }

@@ -2,7 +2,7 @@
 // Which predictions have got their label, how long that took, and what went amiss.
 
 import { ask } from "./api.js";
-import { clear, draw } from "./charts.js";
+import { clear, draw, legend } from "./charts.js";
 import { byId, hiddenNote, make, note, section, setText, term } from "./dom.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
@@ -157,10 +157,7 @@ function picture(cohorts, theme) {
     ],
     layout: {
       barmode: "stack", showlegend: true,
-      legend: {
-        orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: theme.text },
-        itemclick: false, itemdoubleclick: false, traceorder: "normal",
-      },
+      legend: legend(theme),
       xaxis: { type: "date", showgrid: false, tickangle: 0 }, yaxis: { title: "predictions", rangemode: "tozero" },
       hovermode: "closest",
     },

@@ -11,7 +11,7 @@ import { endsOf, percent, whisker, words } from "./whisker.js";
 /** @typedef {Parameters<typeof whisker>[0]} Forest */
 /** @typedef {{ forest: Forest | null, says: string, first: number | null, own: number | null }} Shown */
 /** @typedef {Api.ModelDifference & Shown} Row */
-/** @typedef {Row & { slice: string, support: number }} SliceRow */
+/** @typedef {Row & { slice: string, support: number, href: string }} SliceRow */
 
 /** @type {Table<Row>} */
 const table = sortable({
@@ -90,7 +90,7 @@ function showSlices(found, page) {
     {
       key: "slice", name: "Slice", class: "stream", value: (row) => row.slice,
       cell: (row) => make("a", {
-        href: page.addressOf(row.slice), title: text.visible(row.slice, 1000),
+        href: row.href, title: text.visible(row.slice, 1000),
         /** @param {MouseEvent} event */
         onclick: (event) => {
           if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -106,7 +106,10 @@ function showSlices(found, page) {
     },
     ...differences(found.level),
   ];
-  flagged.show(rows.map((row, n) => ({ ...row, slice: kept[n].slice, support: kept[n].support })), { columns });
+  flagged.show(rows.map((row, n) => {
+    const { slice, support } = kept[n];
+    return { ...row, slice, support, href: page.addressOf(slice) };
+  }), { columns });
 }
 
 /**
@@ -163,6 +166,12 @@ function columnsOf(first, level) {
   ];
 }
 
+/** Why there is no interval, with the key that gives it where one does. @param {string} reason */
+function lacking(reason) {
+  return reason.includes("paired_scores") ? "set paired_scores = true under [evaluator]"
+    : text.visible(reason || "the metric never has one", 300);
+}
+
 /** @param {number} level @returns {Column<any>[]} */
 function differences(level) {
   /** @type {Column<Row>[]} */
@@ -179,7 +188,7 @@ function differences(level) {
         ? make("div", { class: "forest" }, whisker(row.forest),
           make("span", { class: ["better", "worse"].includes(row.says) ? `side ${row.says}` : "side" }, row.says),
           make("span", {}, words(row.forest.ends)))
-        : make("span", { class: "muted", title: text.visible(row.reason, 300) }, "no interval")),
+        : make("span", { class: "muted reason" }, `no interval: ${lacking(row.reason)}`)),
     },
     {
       key: "p", name: "p", number: true, title: "Adjusted for the number of tests",

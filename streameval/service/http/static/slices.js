@@ -7,7 +7,7 @@ import { byId, control, hiddenNote, make, note, section, setText } from "./dom.j
 import { sortable } from "./table.js";
 import * as text from "./text.js";
 import { range } from "./tiles.js";
-import { endsOf, meaning, percent, whisker, words } from "./whisker.js";
+import { endsOf, meaning, percent, whisker, withoutEnds, words } from "./whisker.js";
 
 const PAGE = 50;
 /** At first, slices of less are left out: the worst of many are else those of one event. */
@@ -15,6 +15,8 @@ const USUAL_SUPPORT = 30;
 
 const chosen = {
   sort: /** @type {string | null} */ (null),
+  /** Of all models side by side, whose values the rows are sorted by; empty: the first. */
+  by: "",
   order: /** @type {Api.SlicesAnswer["order"]} */ ("worst"),
   q: "",
   support: /** @type {number | null} */ (null),
@@ -32,6 +34,8 @@ let addressOf = () => "";
 /** @typedef {Api.Slice & { forest: Forest | null, opened: boolean }} Row */
 
 const KEY = "interval ";
+/** Before the model's name, the key of its column. */
+const OF_MODEL = "model ";
 /** @type {Record<Api.Slice["differs"][string], string>} */
 const MARKS = { below: "▾", above: "▴" };
 
@@ -106,7 +110,13 @@ function hasWorst(key) {
 
 /** @param {Column<Row>} column */
 function pressed(column) {
-  const sort = column.key.startsWith(KEY) ? column.key.slice(KEY.length) : column.key;
+  if (column.key.startsWith(OF_MODEL) && chosen.by !== column.key.slice(OF_MODEL.length)) {
+    const order = hasWorst(shownMetric) ? "worst" : "desc";
+    Object.assign(chosen, { by: column.key.slice(OF_MODEL.length), sort: shownMetric, order, offset: 0 });
+    return changed();
+  }
+  const key = column.key.startsWith(OF_MODEL) ? KEY + shownMetric : column.key;
+  const sort = key.startsWith(KEY) ? key.slice(KEY.length) : key;
   const [first, other] = sort === "name" ? ["asc", "desc"] : hasWorst(sort) ? ["worst", "best"] : ["desc", "asc"];
   const again = chosen.sort === sort && chosen.order === first;
   Object.assign(chosen, { sort, order: again ? other : first, offset: 0 });
@@ -122,16 +132,26 @@ function falling(sort, order) {
 
 /** @param {Page} page @param {AbortSignal} signal */
 async function refresh(page, signal) {
-  const { window } = page.chosen;
+  const { window, metric } = page.chosen;
+  const models = page.chosen.model === "" ? page.status.run?.models ?? [] : [];
+  if (!models.includes(chosen.by)) chosen.by = models[0] ?? "";
   const metrics = Object.keys(page.snapshot.reports[window ?? ""].metrics);
   meanings = page.meanings;
   if (chosen.sort === null || !["name", "support", ...metrics].includes(chosen.sort)) {
     chosen.sort = metrics.find(hasWorst) ?? "support";
     chosen.order = hasWorst(chosen.sort) ? "worst" : "desc";
   }
+  // Side by side the models are shown in the metric that is drawn over time.
+  if (models.length && metric !== null) {
+    if (metrics.includes(chosen.sort) && chosen.sort !== metric) {
+      Object.assign(chosen, { sort: metric, order: hasWorst(metric) ? "worst" : "desc" });
+    }
+    shownMetric = metric;
+  }
   const question = () => ({
     window, sort: chosen.sort, order: chosen.order, q: chosen.q, offset: chosen.offset, limit: PAGE,
     min_support: chosen.support ?? USUAL_SUPPORT,
+    model: page.chosen.model || chosen.by, models: models.length ? "all" : null,
   });
   let found = await ask("/api/slices", question(), { signal });
   if (chosen.support === null) {
@@ -144,17 +164,25 @@ async function refresh(page, signal) {
     chosen.offset = Math.floor((found.matching - 1) / PAGE) * PAGE;
     found = await ask("/api/slices", question(), { signal });
   }
-  show(found, page);
+  const model = page.chosen.model || chosen.by;
+  const { report } = model ? await ask("/api/report", { window, model }, { signal })
+    : { report: page.snapshot.reports[found.window.name] };
+  show(found, page, models, report);
 }
 
 let painted = false;
 
-/** @param {Api.SlicesAnswer} found @param {Page} page */
-function show(found, page) {
+/**
+ * @param {Api.SlicesAnswer} found
+ * @param {Page} page
+ * @param {string[]} models those side by side
+ * @param {Api.Report} report of all events
+ */
+function show(found, page, models, { level, metrics: totals }) {
   if (!painted) performance.mark("streameval-slices");
   painted = true;
   const order = { worst: "worst first", best: "best first", desc: "largest first", asc: "smallest first" }[found.order];
-  const { level, metrics: totals } = page.snapshot.reports[found.window.name];
+  const of = page.chosen.model || chosen.by || (page.status.run?.models[0] ?? "");
   // Sorted by something else, the whiskers stay those of the metric sorted by before.
   if (found.metrics.includes(found.sort)) shownMetric = found.sort;
   const metric = found.metrics.includes(shownMetric) ? shownMetric : found.metrics[0];
@@ -165,13 +193,16 @@ function show(found, page) {
   const by = found.sort === "name" ? "by name"
     : `${order} by ${certain ? `the ${endOf(metric, found.order)} end of the interval of ` : ""}${found.sort}`;
   note(byId("slices-legend"), scale && level !== undefined ? [
-    `Whiskers: ${percent(level)} interval of ${metric}, from ${text.value(scale.low)} to ${text.value(scale.high)}.`,
+    `Whiskers: ${percent(level)} interval of ${metric}${of && ` of ${text.visible(of, 40)}`}, ` +
+      `from ${text.value(scale.low)} to ${text.value(scale.high)}.`,
     total === null ? "" : `Dashed line: all events, ${text.value(total)}.`,
     `${MARKS.below} below, ${MARKS.above} above: differs from all other events; at most 5 % of such marks are chance.`,
-  ].filter(Boolean).join(" ") : "");
+  ].filter(Boolean).join(" ") : level !== undefined && rows.some(({ row }) => typeof row.metrics[metric] === "number")
+    ? `No intervals of ${metric}: ${withoutEnds(totals[metric])}.` : "");
   byId("slices-legend").title = level === undefined ? "" : meaning(level);
   const { name, spec, immature } = found.window;
   setText(byId("slices-about"),
+    `${models.length ? `all models, ${metric} · ` : of && `${text.visible(of, 40)} · `}` +
     `${text.visible(name, 40)}: ${text.visible(spec, 80)}${immature ? " · immature" : ""} · ${by}`);
   const small = found.below_support ? `; ${whole(found.below_support)} of less support left out` : "";
   const count = `${whole(found.matching)} of ${text.plural(found.all, "slice")}${small}`;
@@ -185,8 +216,11 @@ function show(found, page) {
     ...row, opened: row.name === page.chosen.slice,
     forest: scale && { value: row.metrics[metric], ends, scale, reference: total },
   })), {
-    columns: columnsOf(found.metrics, scale ? metric : null, level),
-    sort: { key: found.sort, order: falling(found.sort, found.order) },
+    columns: columnsOf(found.metrics, scale ? metric : null, level, models),
+    sort: {
+      key: models.length && found.sort === metric ? OF_MODEL + chosen.by : found.sort,
+      order: falling(found.sort, found.order),
+    },
     empty: found.all === 0
       ? "No slices yet. Name the fields to slice by in the settings, under evaluator.slices."
       : "No slice matches. Take a smaller support or another text.",
@@ -267,9 +301,10 @@ function forestOf(row, metric) {
  * @param {string[]} metrics
  * @param {string | null} forest the metric of the whiskers
  * @param {number | undefined} level
+ * @param {string[]} models a column for each
  * @returns {Column<Row>[]}
  */
-function columnsOf(metrics, forest, level) {
+function columnsOf(metrics, forest, level, models) {
   /** @type {Column<Row>} */
   const whiskers = {
     key: KEY + forest, name: `${forest} interval`, class: "whiskers",
@@ -288,7 +323,13 @@ function columnsOf(metrics, forest, level) {
       key: "support", name: "Support", number: true, title: "Events of the slice that are counted",
       cell: (row) => whole(row.support),
     },
-    ...metrics.map((name) => /** @type {Column<Row>} */ ({
+    ...models.map((name) => /** @type {Column<Row>} */ ({
+      key: OF_MODEL + name, name: text.visible(name, 40), number: true,
+      title: `${shownMetric} of ${text.visible(name)}`,
+      cell: (row) => text.value(row.models?.[name]?.[shownMetric]),
+      reason: () => "undefined, or the model has no event of this slice",
+    })),
+    ...(models.length ? [] : metrics).map((name) => /** @type {Column<Row>} */ ({
       key: name, name, number: true,
       title: meanings[name] ? `${meanings[name].definition} (${range(meanings[name])})` : name,
       cell: (row) => marked(row, name),

@@ -26,23 +26,23 @@ const table = sortable({
       cell: (row) => text.visible(row.partition, 80), hint: (row) => text.visible(row.partition, 1000),
     },
     {
-      key: "position", name: "Next to read", title: "Where reading goes on, also after a restart",
-      value: (row) => position(row.position), cell: (row) => position(row.position),
-      reason: () => "nothing has been read yet",
-    },
-    {
       key: "lag", name: "Lag", number: true,
       title: "What is there and not read yet: records of Kafka, bytes of files and posts",
       value: (row) => row.lag, cell: (row) => text.lag(row.lag_unit, row.lag),
       reason: () => "how much is left to read is not known yet",
     },
     {
+      key: "newest", name: "Newest event", title: "The newest event's own time",
+      value: (row) => row.newest, cell: (row) => text.time(row.newest), reason: () => "no event yet",
+    },
+    {
       key: "records", name: "Records", number: true, title: "Records read",
       value: (row) => row.records, cell: (row) => text.whole(row.records),
     },
     {
-      key: "newest", name: "Newest event", title: "The newest event's own time",
-      value: (row) => row.newest, cell: (row) => text.time(row.newest), reason: () => "no event yet",
+      key: "position", name: "Next to read", title: "Where reading goes on, also after a restart",
+      value: (row) => position(row.position), cell: (row) => position(row.position),
+      reason: () => "nothing has been read yet",
     },
     {
       key: "problem", name: "State", class: "wide",
@@ -51,7 +51,8 @@ const table = sortable({
   ],
   keyOf: (row) => row.partition,
   empty: "No partitions yet.",
-  sort: { key: "lag", order: "desc" },
+  sort: { key: "newest", order: "desc" },
+  first: 10,
 });
 
 /** @type {Panel} */

@@ -2,7 +2,7 @@
 // Tables that sort, by mouse and by keyboard.
 
 import { breakable, focusedIn, make, setText } from "./dom.js";
-import { NOTHING } from "./text.js";
+import { NOTHING, whole } from "./text.js";
 
 /**
  * A table that sorts by the column that is pressed.
@@ -16,19 +16,29 @@ import { NOTHING } from "./text.js";
  * @param {Sort | null} [options.sort] the first order; null keeps the rows' own
  * @param {((column: Column<Row>) => void) | null} [options.onSort] sorting is done elsewhere, and passed to show()
  * @param {((row: Row) => Node) | null} [options.details] shown under the row when its first cell is pressed
+ * @param {number} [options.first] so many rows are shown until all are requested
  * @param {((row: Row) => HTMLAnchorElement) | null} [options.link] the first cell's text; details have a mark beside it
  * @returns {Table<Row>}
  */
 export function sortable({
-  columns, caption, keyOf, empty, sort = null, onSort = null, details = null, link = null,
+  columns, caption, keyOf, empty, sort = null, onSort = null, details = null, link = null, first = Infinity,
 }) {
   const head = make("tr");
   const body = make("tbody");
   const table = make("table", {},
     make("caption", { class: "visually-hidden" }, caption), make("thead", {}, head), body);
-  const scroll = make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption }, table);
+  const name = `Table: ${caption}`;
+  const scroll = make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": name }, table);
   const nothing = make("p", { class: "muted nothing", hidden: true }, empty);
-  const node = make("div", { class: "sortable" }, scroll, nothing);
+  let all = false;
+  const more = make("button", {
+    type: "button", class: "all", hidden: true,
+    onclick: () => {
+      all = !all;
+      draw();
+    },
+  }, "Show all");
+  const node = make("div", { class: "sortable" }, scroll, more, nothing);
   /** @type {Set<string>} */
   const open = new Set();
   /** @type {{ columns: Column<Row>[], rows: Row[], sort: Sort | null, drawn: string }} */
@@ -46,9 +56,9 @@ export function sortable({
   /** @param {Column<Row>} column */
   function pressed(column) {
     if (onSort) return onSort(column);
-    const first = column.number ? "desc" : "asc";
-    const other = first === "asc" ? "desc" : "asc";
-    const order = shown.sort?.key === column.key && shown.sort.order === first ? other : first;
+    const begin = column.number ? "desc" : "asc";
+    const other = begin === "asc" ? "desc" : "asc";
+    const order = shown.sort?.key === column.key && shown.sort.order === begin ? other : begin;
     show(shown.rows, { sort: { key: column.key, order }, columns: shown.columns });
   }
 
@@ -116,7 +126,9 @@ export function sortable({
 
   function draw() {
     const focused = focusedIn(body)?.dataset.focus;
-    body.replaceChildren(...ordered(shown.rows).flatMap(line));
+    body.replaceChildren(...ordered(shown.rows).slice(0, all ? Infinity : first).flatMap(line));
+    more.hidden = shown.rows.length <= first;
+    setText(more, all ? `Show the first ${first}` : `Show all ${whole(shown.rows.length)}`);
     if (focused !== undefined) {
       const nodes = /** @type {NodeListOf<HTMLElement>} */ (body.querySelectorAll("[data-focus]"));
       [...nodes].find((one) => one.dataset.focus === focused)?.focus({ preventScroll: true });

@@ -106,13 +106,13 @@ export function shortTime(iso, now = Date.now()) {
  * A window's name, what it holds, and until when its numbers count.
  *
  * @param {Api.Window} window
- * @param {{ numbers?: boolean, slice?: string | null }} options
+ * @param {{ numbers?: boolean, slice?: string | null, model?: string }} options
  */
-export function about(window, { numbers = false, slice = null } = {}) {
+export function about(window, { numbers = false, slice = null, model = "" } = {}) {
+  const whose = model === "" ? "" : `${visible(model, 40)} · `;
   const part = slice === null ? "" : `slice ${visible(slice, 60)} · `;
-  const spec = `${part}${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
-  const immature = window.immature ? " · immature: labels are still coming in" : "";
-  return `${spec}${immature}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
+  const spec = `${whose}${part}${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
+  return `${spec}${window.immature ? " · immature" : ""}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
 }
 
 /** @param {number} count @param {string} one @param {string} many */

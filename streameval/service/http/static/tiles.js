@@ -1,9 +1,9 @@
 // @ts-check
 // The main metrics at a glance.
 
-import { breakable, byId, make, section, setText } from "./dom.js";
+import { breakable, byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import * as text from "./text.js";
-import { intervalOf, meaning as ofIntervals, percent, whisker, words } from "./whisker.js";
+import { intervalOf, meaning as ofIntervals, percent, whisker, withoutEnds, words } from "./whisker.js";
 
 /** @type {Map<string, ReturnType<typeof tile>>} */
 const tiles = new Map();
@@ -14,7 +14,8 @@ const OF_BOUNDS = "Certain bounds (certainly … to …) are shown where scores 
 
 /** @type {Panel} */
 export const panel = {
-  node: section("metrics", "Metrics", { framed: false }, make("ul", { id: "tiles", class: "tiles" }),
+  node: section("metrics", "Metrics", { framed: false }, hiddenNote("metrics-note"),
+    make("ul", { id: "tiles", class: "tiles" }),
     make("details", { id: "intervals-help", class: "more", hidden: true },
       make("summary", {}), make("p", { class: "explain" }), make("p", { class: "explain" }, OF_BOUNDS))),
   counted: true,
@@ -35,21 +36,19 @@ function tile(name, choose) {
   const interval = make("span", { class: "interval" });
   const bounds = make("span", { class: "bounds" });
   const support = make("span");
-  const immature = make("span", {
-    class: "immature-mark", title: "Labels are still coming in: the value will change",
-  });
+  const others = make("span", { class: "others" });
   const reason = make("span", { class: "reason" });
   const meaning = make("span", { class: "tip", role: "tooltip", id: `tip-${name}` });
   const press = () => choose(name);
   const button = make("button", { type: "button", class: "tile", "aria-describedby": meaning.id, onclick: press },
-    make("span", { class: "name" }, ...breakable(name)), shown, interval, bounds, reason,
-    make("span", { class: "support" }, support, " ", immature));
+    make("span", { class: "name" }, ...breakable(name)), shown, interval, bounds, reason, others,
+    make("span", { class: "support" }, support));
   const node = make("li", { "data-metric": name }, button, meaning);
-  return { node, button, shown, interval, bounds, support, immature, reason, meaning };
+  return { node, button, shown, interval, bounds, support, others, reason, meaning };
 }
 
 /** The chosen metric is drawn over time. @param {Api.ViewAnswer} view @param {Page} page */
-function show({ report, window }, { meanings, chosen, chooseMetric, snapshot }) {
+function show({ report, window }, { meanings, chosen, chooseMetric, snapshot, status, views }) {
   const list = byId("tiles");
   const names = Object.keys(report.metrics);
   if (names.join("\n") !== [...tiles.keys()].join("\n")) {
@@ -64,18 +63,29 @@ function show({ report, window }, { meanings, chosen, chooseMetric, snapshot }) 
     setText(one.shown, text.value(value));
     one.shown.title = defined ? String(value) : "undefined";
     setText(one.reason, defined ? "" : `Undefined: ${text.visible(reason || "no reason is given", 200)}`);
-    const whole = chosen.slice === null ? null : snapshot.reports[window.name]?.metrics[name]?.value ?? null;
+    const all = views[0].model === (status.run?.models[0] ?? "") && snapshot.reports[window.name];
+    const whole = chosen.slice !== null && all ? all.metrics[name]?.value ?? null : null;
     showInterval(one, given, { level: report.level, meaning: meanings[name], whole });
     showBounds(one, given);
     setText(one.support, `${text.whole(support)} ${support === 1 ? "event" : "events"}`);
-    setText(one.immature, window.immature ? "immature" : "");
+    one.others.replaceChildren(...views.slice(1).map(({ model, view }) =>
+      make("span", {}, `${text.visible(model, 40)} ${text.value(view.report.metrics[name]?.value)}`)));
     const meaning = meanings[name];
-    setText(one.meaning, meaning ? `${meaning.definition} (${range(meaning)}).` : name);
+    const compared = Object.entries(report.references ?? {}).map(([file, values]) =>
+      ` Reference ${text.visible(file, 80)}: ${text.value(values[name])}.`).join("");
+    setText(one.meaning, (meaning ? `${meaning.definition} (${range(meaning)}).` : name) + compared);
     one.button.setAttribute("aria-pressed", String(name === chosen.metric));
     one.node.classList.toggle("undefined", !defined);
     one.node.classList.toggle("immature", window.immature);
   }
-  setText(byId("metrics-about"), text.about(window, { numbers: true, slice: chosen.slice }));
+  setText(byId("metrics-about"),
+    text.about(window, { numbers: true, slice: chosen.slice, model: views[0].model }));
+  note(byId("metrics-note"), [
+    window.immature ? "Immature, with a dotted line: labels are still coming in, so these values will change." : "",
+    report.level === undefined ? "No intervals: set intervals = 0.95 at the top of the configuration." : "",
+    views.length > 1 ? `The large value and its interval are of ${text.visible(views[0].model, 40)}, the first ` +
+      "model; below it are the others." : "",
+  ].filter(Boolean).join(" "));
   const help = byId("intervals-help");
   help.hidden = report.level === undefined;
   if (report.level === undefined) return;
@@ -96,7 +106,11 @@ function show({ report, window }, { meanings, chosen, chooseMetric, snapshot }) 
 function showInterval({ interval }, given, { level, meaning, whole }) {
   const { value, method, interval_as_of: asOf } = given;
   const ends = intervalOf(given);
-  if (ends === null || value === null || level === undefined) return interval.replaceChildren();
+  if (value === null || level === undefined) return interval.replaceChildren();
+  if (ends === null) {
+    interval.title = "";
+    return setText(interval, `No interval: ${withoutEnds(given)}.`);
+  }
   const older = asOf ? `; of the events until ${text.time(asOf)}` : "";
   const dashed = whole === null ? "" : `; dashed: all events, ${text.value(whole)}`;
   interval.title = `${percent(level)} interval (${method}${older})${dashed}`;

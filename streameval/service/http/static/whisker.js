@@ -19,6 +19,12 @@ export function intervalOf({ low, high, method }) {
   return method ? endsOf(low ?? -Infinity, high ?? Infinity) : null;
 }
 
+/** Why a value has no interval, with the key that gives it where one does. @param {Api.Value | undefined} given */
+export function withoutEnds(given) {
+  return text.visible(given?.no_interval || "resampled now and then, only for all events of the first model and with " +
+    "max_scores = 65536 or less", 300);
+}
+
 /** @param {number} end */
 const word = (end) => (Number.isFinite(end) ? text.value(end) : end < 0 ? "−∞" : "∞");
 

@@ -1,0 +1,243 @@
+"""Measures of drift: definitions, refusals, reasons, weights, and false alarms by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import MetricError
+from streameval.uncertainty.anytime import beta_binomial, disjoint_error
+from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def index_of(scores: object, weight: object = None, **options: Any) -> se.ScoreIndex:
+    """Predictions, all counted as of one class."""
+    scores = np.asarray(scores, dtype=np.float64)
+    index = se.ScoreIndex(**options)
+    index.update_many(np.zeros(len(scores), dtype=bool), scores, weight)
+    return index
+
+
+NOW, REFERENCE = index_of([0.1, 0.2, 0.8, 0.9]), index_of([0.1, 0.2, 0.3, 0.4, 0.5])
+EMPTY = index_of([])
+NO_P_VALUE = "(a Wasserstein distance has no p-value)"
+ONE_BIN = "(all scores of the reference are the same, which makes no bins)"
+TOO_FAR = "(the range of the scores is beyond the largest float)"
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "reference", "shown"),
+    [
+        # Half of the four are above all of the five.
+        ("ks", NOW, REFERENCE, "0.5 p = 0.634989"),
+        # .05, .1, .1 and .3 over a tenth each, .5 over .3, and .25 over a tenth.
+        ("wasserstein", NOW, REFERENCE, f"0.23 {NO_P_VALUE}"),
+        ("ks", index_of([1.0]), index_of([0.0]), "1 p = 0.699374"),
+        ("wasserstein", index_of([7.0]), index_of([-3.0]), f"10 {NO_P_VALUE}"),
+        ("psi", NOW, index_of([3.0] * 9), f"nan {ONE_BIN}"),
+        ("ks", EMPTY, REFERENCE, "nan (no event has been counted yet)"),
+        ("psi", NOW, EMPTY, "nan (the reference has no events)"),
+        ("cramers_v", {}, {"a": 1}, "nan (no event has been counted yet)"),
+        ("wasserstein", index_of([1.5e308]), index_of([-1.5e308]), f"nan {TOO_FAR}"),
+        # No label that is there in one of them is there in the other.
+        ("cramers_v", {"a": 5}, {"b": 5}, "1 p = 0.0015654"),
+        ("chi_squared", {"a": 5}, {"a": 9}, "0 p = 1"),
+    ],
+)  # fmt: skip
+def test_values_and_reasons(name: str, now: Any, reference: Any, shown: str) -> None:
+    assert str(drift(name, now, reference)) == shown
+
+
+def test_bins_are_of_equal_mass_of_the_reference_and_named() -> None:
+    reference = index_of(np.arange(100) / 128)
+    found = drift("psi", index_of(np.arange(50) / 128), reference)
+    assert found.edges == tuple(np.arange(10, 100, 10) / 128)
+    # Five bins have twice their share, five none: half of an event of 50.
+    expected = 5 * (0.1 * math.log(2) - 0.09 * math.log(0.1))
+    assert found.value == pytest.approx(expected, rel=1e-12)
+    # Half of the reference is one score, whose events no edge divides.
+    tied = index_of([0.0] * 50 + list(range(1, 51)))
+    assert drift("psi", reference, tied).edges == (1.0, 11.0, 21.0, 31.0, 41.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: drift("kss", NOW, NOW), "no drift measure is called 'kss'; did you mean 'ks'?"),
+        (
+            lambda: drift("psi", NOW, NOW, method="anytime"),
+            "psi has no method 'anytime'; it has auto",
+        ),
+        (
+            lambda: drift("ks", NOW, NOW, method="exact"),
+            "ks has no method 'exact'; it has auto and anytime",
+        ),
+        (
+            lambda: drift("ks", NOW, {"a": 1}),
+            "ks compares the scores of two ScoreIndex, got ScoreIndex and dict",
+        ),
+        (
+            lambda: drift("cramers_v", NOW, {"a": 1}),
+            "cramers_v compares the labels of two mappings from label to weight, "
+            "got ScoreIndex and dict",
+        ),
+    ],
+)
+def test_refusals(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(MetricError) as raised:
+        call()
+    assert str(raised.value) == message
+
+
+def test_whole_weights_are_counts_and_others_need_sizes() -> None:
+    scores = np.arange(40) / 40
+    twice = drift("ks", index_of(scores, [2] * 40), REFERENCE)
+    assert twice == drift("ks", index_of([*scores, *scores]), REFERENCE)
+    halves = index_of(scores, [0.5] * 40)
+    unknown = drift("ks", halves, REFERENCE)
+    assert (
+        str(unknown)
+        == f"{twice.value:.6g} (with weights that are not whole, a p-value needs sizes)"
+    )
+    known = drift("ks", halves, REFERENCE, sizes=(40, 5))
+    once = drift("ks", index_of(scores), REFERENCE)
+    assert known.p_value == pytest.approx(once.p_value)
+    assert known.method == "kolmogorov (Kish)"
+    looked = drift("ks", halves, REFERENCE, method="anytime", sizes=(40, 5))
+    assert looked.reason == "anytime needs weights that are counts"
+    labels = [{"a": 0.5 * a, "b": 0.5 * b} for a, b in ((30, 70), (50, 50))]
+    whole = drift("chi_squared", {"a": 30, "b": 70}, {"a": 50, "b": 50})
+    assert drift("chi_squared", *labels, sizes=(100, 100)).p_value == pytest.approx(whole.p_value)
+    # An empty bin has less than half an event, of however many fractions.
+    small = index_of(scores, [1e-3] * 40)
+    assert 0 < drift("psi", small, index_of(scores[:20], [1e-3] * 20)).value < 10
+
+
+def test_a_drift_as_data() -> None:
+    found = drift("wasserstein", NOW, REFERENCE).to_dict()
+    assert found == {
+        "value": pytest.approx(0.23),
+        "p_value": None,
+        "low": None,
+        "high": None,
+        "method": "",
+        "edges": [],
+        "reason": "a Wasserstein distance has no p-value",
+    }
+
+
+def test_slices_that_have_drifted_are_found_among_many() -> None:
+    p_values = {"a": 0.001, "b": 0.012, "c": 0.04, "d": math.nan, "e": 0.9}
+    drifts = {key: Drift(0.5, p, math.nan, math.nan, "") for key, p in p_values.items()}
+    # Of four p-values .04 would be the third of .0375; that of "d" is none.
+    assert list(drifted(drifts)) == ["a", "b"]
+    assert drifted({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((300, 1000), (500, 1000)),
+        ((0, 80), (19, 100)),
+        ((100, 100), (5, 17)),
+        ((1, 10**7), (99, 10**7)),
+    ],
+)
+def test_two_sequences_are_disjoint_from_their_least_error_on(
+    first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    error = disjoint_error(first, second)
+    assert error == disjoint_error(second, first)
+    for factor, disjoint in ((1.001, True), (0.999, False)):
+        (_, high), (low, _) = (beta_binomial(*one, 1 - error * factor) for one in (first, second))
+        if first[0] / first[1] > second[0] / second[1]:
+            (low, _), (_, high) = (
+                beta_binomial(*one, 1 - error * factor) for one in (first, second)
+            )
+        assert (high < low) == disjoint
+    assert disjoint_error((3, 10), (30, 100)) == 1.0
+
+
+# Simulation -------------------------------------------------------------------
+
+
+def test_a_single_look_errs_as_often_as_it_says() -> None:
+    """Of 400 pairs without drift 20 have a p-value below .05; 34 or more by chance in 1 ‰."""
+    rng = np.random.default_rng(2)
+    alarms = dict.fromkeys(DRIFTS, 0)
+    for _ in range(400):
+        now, reference = rng.normal(size=300), rng.normal(size=500)
+        labels = [dict(enumerate(np.bincount(rng.integers(0, 4, n)).tolist())) for n in (300, 500)]
+        for name, row in DRIFTS.items():
+            sides = labels if row.input == "labels" else [index_of(now), index_of(reference)]
+            alarms[name] += drift(name, *sides).p_value < 0.05
+    assert all(count < 34 for count in alarms.values()), alarms
+    assert all(count > 8 for name, count in alarms.items() if name != "wasserstein"), alarms
+
+
+@pytest.mark.slow
+def test_looked_at_after_every_event_it_rarely_ever_errs() -> None:
+    """Of 30 streams without drift two may alarm; the p-value of one look does in every third."""
+    rng = np.random.default_rng(5)
+    alarms = {(name, method): 0 for name in ("ks", "cramers_v") for method in ("auto", "anytime")}
+    for _ in range(30):
+        scores = rng.normal(size=(2, 600)).round(1)
+        labels = rng.integers(0, 3, (2, 600)).tolist()
+        sides, counts = (se.ScoreIndex(), se.ScoreIndex()), ({}, {})  # type: ignore[var-annotated]
+        found = dict.fromkeys(alarms, False)
+        for n in range(600):
+            for side, held, score, label in zip(
+                sides, counts, scores[:, n].tolist(), [row[n] for row in labels], strict=True
+            ):
+                side.update(False, score)
+                held[label] = held.get(label, 0) + 1
+            for name, method in found:
+                if n % 5 == 0 and not found[name, method]:
+                    pair = sides if name == "ks" else counts
+                    found[name, method] = drift(name, *pair, method=method).p_value <= 0.05
+        for key, alarm in found.items():
+            alarms[key] += alarm
+    assert max(alarms["ks", "anytime"], alarms["cramers_v", "anytime"]) < 5, alarms
+    assert min(alarms["ks", "auto"], alarms["cramers_v", "auto"]) >= 6, alarms
+
+
+def test_a_shift_is_found_by_the_anytime_test() -> None:
+    rng = np.random.default_rng(0)
+    reference = index_of(rng.normal(size=5_000))
+    now = index_of(rng.normal(0.5, 1, 1_000))
+    found = drift("ks", now, reference, method="anytime")
+    assert found.p_value < 1e-3
+    assert 0.01 < found.low < found.value < found.high
+    # The band of each side as published, at half of the error.
+    reach = sum(
+        0.85 * math.sqrt((math.log(math.log(math.e * t)) + 0.8 * math.log(1612 / 0.025)) / t)
+        for t in (1_000, 5_000)
+    )
+    assert found.low == pytest.approx(found.value - reach)
+    # At the level that its p-value is the error of, the lower end is 0; with sides exchanged too.
+    for pair in ((now, reference), (reference, now)):
+        edge = drift("ks", *pair, method="anytime", level=1 - found.p_value)
+        assert edge.value == found.value
+        assert edge.p_value == pytest.approx(found.p_value)
+        assert edge.low == pytest.approx(0.0, abs=1e-4)
+
+
+def test_the_sequences_of_labels_divide_the_error() -> None:
+    sides = {"a": 300, "b": 700}, {"a": 500, "b": 500}
+    found = drift("cramers_v", *sides, method="anytime")
+    error = disjoint_error((300, 1_000), (500, 1_000))
+    # One share of two labels, on two sides; of three labels each has a twelfth.
+    assert found.p_value == pytest.approx(2 * error)
+    third = [{**side, "c": 0} for side in sides]
+    assert drift("cramers_v", *third, method="anytime").p_value == pytest.approx(24 * error)
+    (_, p), (r, _) = (beta_binomial(k, 1_000, 0.975) for k in (300, 500))
+    # χ²/(n + m) of two shares at the near ends of both, and of what is left of them.
+    terms = [(p - r) ** 2 / (p + r), (p - r) ** 2 / (2 - p - r)]
+    assert found.low == pytest.approx(math.sqrt(sum(terms) / 2))

@@ -1,0 +1,349 @@
+"""Expected metrics: the closed form by hand, refusals, what is named beside a value, coverage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, MetricError
+from streameval.metrics.metric import BINARY
+from streameval.metrics.registry import ROWS
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.uncertainty.expected import (
+    EXPECTED,
+    bins_of,
+    expected,
+    outside,
+)
+from streameval.uncertainty.interval import normal_quantile
+
+Column = Any
+Z = normal_quantile(0.95)
+
+
+def index_of(
+    positive: Column, score: Column, weight: Column = None, **options: Any
+) -> se.ScoreIndex:
+    index = se.ScoreIndex(**options)
+    index.update_many(np.asarray(positive, dtype=bool), score, weight)
+    return index
+
+
+def predicted(score: Column, weight: Column = None, **options: Any) -> se.ScoreIndex:
+    return index_of(np.zeros(len(score), dtype=bool), score, weight, **options)
+
+
+def stream(
+    rng: np.random.Generator, size: int, shift: float = 0.0, sharpened: float = 0.7, digits: int = 9
+) -> tuple[Column, Column]:
+    """Labels and scores whose odds are those of the labels, to some power, and biased."""
+    logits = rng.normal(shift - 0.5, 1.5, size)
+    score = np.clip((1 / (1 + np.exp(-logits))).round(digits), 0.01, 0.99)
+    odds = (score / (1 - score)) ** sharpened * 0.8
+    return rng.random(size) < odds / (1 + odds), score
+
+
+RNG = np.random.default_rng(0)
+LABELLED = index_of(*stream(RNG, 2_000, digits=3))
+PREDICTIONS = predicted(stream(RNG, 1_000, 0.5, digits=3)[1])
+
+
+# The closed form --------------------------------------------------------------
+
+
+def literal(
+    labelled: Column, scores: Column, edges: list[float], threshold: float
+) -> dict[str, Any]:
+    """Value and variance of some metrics, by loops over events of weight 1 and bins."""
+    bins: list[dict[str, Any]] = [{"pos": [], "neg": [], "now": []} for _ in range(len(edges) + 1)]
+
+    def place(score: float) -> int:
+        return sum(score >= edge for edge in edges)
+
+    for positive, score in zip(*labelled, strict=True):
+        bins[place(score)]["pos" if positive else "neg"].append(score)
+    for score in scores:
+        bins[place(score)]["now"].append(score)
+    total = len(scores)
+    for held in bins:
+        n = len(held["pos"]) + len(held["neg"])
+        held["r"] = (len(held["pos"]) + 0.5) / (n + 1)
+        held["v"] = held["r"] * (1 - held["r"]) / (n + 1)
+        pairs = [(s > t) + (s == t) / 2 for s in held["pos"] for t in held["neg"]]
+        held["a"] = sum(pairs) / len(pairs) if pairs else 0.5
+    tp = sum(b["r"] for b in bins for s in b["now"] if s >= threshold)
+    fn = sum(b["r"] for b in bins for s in b["now"] if s < threshold)
+    fp = sum(1 - b["r"] for b in bins for s in b["now"] if s >= threshold)
+    tn = sum(1 - b["r"] for b in bins for s in b["now"] if s < threshold)
+    f1 = 2 * tp / (2 * tp + fp + fn)
+    p, n = tp + fn, tn + fp
+    plus = [len(b["now"]) * b["r"] for b in bins]
+    minus = [len(b["now"]) * (1 - b["r"]) for b in bins]
+    beaten = [sum(minus[:j]) + b["a"] * minus[j] for j, b in enumerate(bins)]
+    lost = [sum(plus[j + 1 :]) + b["a"] * plus[j] for j, b in enumerate(bins)]
+    auc = sum(x * y for x, y in zip(plus, beaten, strict=True)) / (p * n)
+
+    def variance(derivative: Callable[[int, float], float]) -> float:
+        parts = []
+        for j, held in enumerate(bins):
+            by_label = [derivative(j, score) for score in held["now"]]
+            coming = sum(g * g for g in by_label) * held["r"] * (1 - held["r"])
+            parts.append(sum(by_label) ** 2 * held["v"] + coming)
+        return math.fsum(parts)
+
+    def mean_loss(loss: Callable[[float], float]) -> float:
+        parts = []
+        for held in bins:
+            r, known = held["r"], held["pos"] + held["neg"]
+            parts += [r * loss(s) + (1 - r) * loss(1 - s) for s in held["now"]]
+            if known:
+                slope = sum(loss(s) - loss(1 - s) for s in known) / len(known)
+                inside = sum(loss(s) - loss(1 - s) - slope for s in held["pos"]) / len(known)
+                parts.append(inside * len(held["now"]))
+        return math.fsum(parts) / total
+
+    bottom = 2 * tp + fp + fn
+    losses = {"log_loss": lambda q: -math.log(q), "brier_score": lambda q: (1 - q) ** 2}
+    return {
+        "accuracy": (
+            (tp + tn) / total,
+            variance(lambda j, s: (1 if s >= threshold else -1) / total),
+        ),
+        "f1": (f1, variance(lambda j, s: ((2 - f1) if s >= threshold else -f1) / bottom)),
+        "roc_auc": (
+            auc,
+            variance(lambda j, s: (beaten[j] - lost[j]) / (p * n) - auc / p + auc / n),
+        ),
+        **{
+            name: (
+                mean_loss(loss),
+                variance(lambda j, s, loss=loss: (loss(s) - loss(1 - s)) / total),  # type: ignore[misc]
+            )
+            for name, loss in losses.items()
+        },
+    }
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.31, 0.05])
+def test_the_closed_form_is_that_of_loops_over_events(threshold: float) -> None:
+    rng = np.random.default_rng(7)
+    labelled, (_, scores) = stream(rng, 400, digits=2), stream(rng, 300, 0.5, digits=2)
+    ordered = np.sort(labelled[1])
+    wanted = round(2 * 400 ** (1 / 3))
+    edges = {ordered[k * 400 // wanted] for k in range(wanted)} - {ordered[0]} | {threshold}
+    expectations = literal(labelled, scores, sorted(edges), threshold)
+    for name, (value, variance) in expectations.items():
+        found = expected(name, predicted(scores), index_of(*labelled), threshold=threshold)
+        assert found.value == pytest.approx(value, rel=1e-12), name
+        # A part of the interval that does not depend on its scale: half its width, nearly.
+        half = (found.high - found.low) / 2
+        assert half == pytest.approx(Z * math.sqrt(variance), rel=0.05), name
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_variance_follows_from_the_differences_of_the_value(name: str) -> None:
+    metric, expectation = EXPECTED[name]
+    bins = bins_of(PREDICTIONS, LABELLED, 0.4, [1.0, 1.0])
+    value, variance = expectation(metric, bins, {})
+    sums = np.empty(len(bins.weight))
+    for j in range(len(sums)):
+        ends = []
+        for step in (1e-5, -1e-5):
+            rate = bins.rate.copy()
+            rate[j] += step
+            ends.append(expectation(metric, bins._replace(rate=rate), {})[0])
+        sums[j] = (ends[0] - ends[1]) / 2e-5
+    squares = sums**2 / bins.weight
+    if metric.family == "loss":
+        # Scores of one bin differ, and so do their losses.
+        assert bins.variance(sums, squares) <= variance <= 1.5 * bins.variance(sums, squares)
+    else:
+        assert variance == pytest.approx(bins.variance(sums, squares), rel=1e-4)
+    assert metric.low <= value <= metric.high
+
+
+def test_every_metric_of_the_four_cells_has_an_expectation() -> None:
+    without = {row.name for row in ROWS if row.tasks >= BINARY} - EXPECTED.keys()
+    assert {"average_precision", "expected_cost", "support", "f1_micro", "ks"} <= without
+    assert "expected_calibration_error" in without
+    assert len(EXPECTED) > 40
+
+
+def test_a_metrics_own_parameters_are_passed_on() -> None:
+    twice = expected("fbeta", PREDICTIONS, LABELLED, beta=2)
+    once = expected("f1", PREDICTIONS, LABELLED)
+    assert expected("fbeta", PREDICTIONS, LABELLED, beta=1).value == pytest.approx(once.value)
+    assert twice.value != once.value
+    higher = expected("precision", PREDICTIONS, LABELLED, threshold=0.9)
+    assert higher.value > expected("precision", PREDICTIONS, LABELLED).value
+    assert once.method == "expected"
+    assert once.n == 1_000
+    wider = expected("f1", PREDICTIONS, LABELLED, level=0.99)
+    assert wider.low < once.low < once.high < wider.high
+
+
+def test_shards_have_the_expectation_of_the_whole_to_the_bit() -> None:
+    rng = np.random.default_rng(3)
+    labelled, (_, scores) = stream(rng, 900, digits=2), stream(rng, 700, digits=2)
+    parts = [index_of(labelled[0][k::3], labelled[1][k::3]) for k in range(3)]
+    shards = [predicted(scores[k::2]) for k in range(2)]
+    whole = index_of(*labelled), predicted(scores)
+    for merged in (parts, shards):
+        for other in merged[1:]:
+            merged[0].merge(other)
+    for name in EXPECTED:
+        assert expected(name, shards[0], parts[0]) == expected(name, whole[1], whole[0])
+
+
+# Refusals and notes -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: expected("f1", PREDICTIONS, index_of([0, 1] * 40, [0.5] * 80)),
+            InputError,
+            "labelled: expected at least 100 labelled events, 10 of each class, got 40 and 40; "
+            "count more labelled events",
+        ),
+        (
+            lambda: expected("f1", PREDICTIONS, index_of([1] * 9 + [0] * 991, [0.5] * 1000)),
+            InputError,
+            "labelled: expected at least 100 labelled events, 10 of each class, got 9 and 991; "
+            "count more labelled events",
+        ),
+        (
+            lambda: expected("roc_acu", PREDICTIONS, LABELLED),
+            MetricError,
+            "no expected metric is called 'roc_acu'; did you mean 'roc_auc'?",
+        ),
+        (
+            lambda: expected("accuracy", PREDICTIONS, {"a": 1}),  # type: ignore[arg-type]
+            MetricError,
+            "expected accuracy is of two ScoreIndex or ClassProbabilitySums, "
+            "got ScoreIndex and dict",
+        ),
+        (
+            lambda: expected("f1", PREDICTIONS, LABELLED, beta=2),
+            MetricError,
+            "f1 takes no parameter 'beta'; it takes none",
+        ),
+    ],
+)
+def test_refusals(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value).startswith(message)
+
+
+def test_a_metric_without_an_expectation_names_those_that_have_one() -> None:
+    with pytest.raises(MetricError, match=r"no expectation; there are accuracy, .*, brier_score$"):
+        expected("average_precision", PREDICTIONS, LABELLED)
+
+
+def test_what_speaks_against_a_value_is_named_beside_it() -> None:
+    labelled = index_of([0, 1] * 200, np.linspace(0.2, 0.8, 400))
+    few, many = predicted([0.5] * 96 + [0.9] * 4), predicted([0.5] * 90 + [0.1, 0.9] * 5)
+    assert outside(few, labelled) == 0.04
+    assert expected("accuracy", few, labelled).reason == ""
+    assert str(expected("accuracy", many, labelled)).endswith(
+        "] (10.0% of the scores are outside of those of the labelled events, 0.2 to 0.8)"
+    )
+    rng = np.random.default_rng(0)
+    labels, scores = stream(rng, 4_000)
+    bounded = index_of(labels, scores, max_scores=1024)
+    exact = index_of(labels, scores)
+    for name in ("f1", "roc_auc", "log_loss"):
+        found = expected(name, predicted(scores), bounded, threshold=0.3)
+        known = expected(name, predicted(scores), exact, threshold=0.3)
+        assert found.value == pytest.approx(known.value, abs=0.01)
+        assert ("scores have been coarsened" in found.reason) == (name != "roc_auc")
+    assert expected("f1", predicted(scores), bounded).reason == ""
+    # Bins are of whole cells: of the same scores each side has the same in each.
+    bins = bins_of(predicted(scores, max_scores=1024), exact, 0.5, [1.0, 1.0])
+    _, pos, neg, bin_of = bins.labelled
+    assert bins.weight.tolist() == bins.by_bin(bin_of, pos + neg).tolist()
+    margins = expected("log_loss", predicted([-1.0, 0.5]), exact)
+    assert margins.reason == "1 of 2 scores lies outside [0, 1]; log_loss needs probabilities"
+    nothing = expected("accuracy", predicted([]), exact)
+    assert str(nothing) == "nan (no event has been counted yet)"
+    none = expected("precision", predicted([0.1] * 9), exact, threshold=0.9)
+    assert str(none) == "nan (no event was predicted True)"
+
+
+def test_fractions_count_as_their_effective_sizes() -> None:
+    labels, scores = stream(np.random.default_rng(1), 1_000, digits=2)
+    whole = expected("f1", PREDICTIONS, index_of(labels, scores))
+    fractions = index_of(labels, scores, [0.05] * 1_000)
+    assert expected("f1", PREDICTIONS, fractions, sizes=(1_000, 1_000))._replace(
+        method="expected"
+    ) == pytest.approx(whole)
+    without = expected("f1", PREDICTIONS, index_of(labels, scores, [0.5] * 1_000))
+    assert without.reason == "with weights that are not whole, it needs sizes"
+    assert without.value == pytest.approx(whole.value, abs=0.02)
+
+
+def test_of_several_classes_the_predicted_labels_probability_gives_the_accuracy() -> None:
+    rng = np.random.default_rng(0)
+    sides: list[ClassProbabilitySums] = []
+    right = 0
+    for size, power in ((2_000, 1.0), (1_000, 1.5)):
+        logits = power * rng.normal(size=(size, 3))
+        odds = np.exp(logits)
+        proba = odds / odds.sum(axis=1, keepdims=True)
+        true = (rng.random((size, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+        sums = ClassProbabilitySums()
+        for row, y in zip(proba.tolist(), true.tolist(), strict=True):
+            most = row.index(max(row))
+            right = right + (y == most) if sides else 0
+            # Predictions are counted as if the predicted label were true.
+            sums.update(most if sides else y, dict(enumerate(row)))
+        sides.append(sums)
+    labelled, predictions = sides
+    found = expected("accuracy", predictions, labelled)
+    assert found.low < right / 1_000 < found.high
+    assert 0.03 < found.high - found.low < 0.1
+    wrong = expected("error_rate", predictions, labelled)
+    assert wrong.value == pytest.approx(1 - found.value)
+    for name, other, message in (
+        ("f1_macro", labelled, "of several classes f1_macro has no expectation"),
+        ("accuracy", ClassProbabilitySums(5), "requires states of the same bins, got 5 and 10"),
+        ("accuracy", LABELLED, "got ScoreIndex and ClassProbabilitySums"),
+    ):
+        with pytest.raises(MetricError, match=message):
+            expected(name, other, labelled)
+
+
+# Coverage ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sharpened", "digits", "shift", "sizes"),
+    [
+        (1.0, 9, 0.0, (300, 300)),
+        (1.5, 9, 1.0, (1_000, 1_000)),
+        (0.6, 1, -1.0, (2_000, 500)),
+    ],
+)
+def test_they_cover_the_later_value_as_often_as_they_say(
+    sharpened: float, digits: int, shift: float, sizes: tuple[int, int]
+) -> None:
+    """100 streams a cell: the standard error of the share is two percent."""
+    rng = np.random.default_rng(11)
+    names = ("accuracy", "f1", "roc_auc", "log_loss", "brier_score", "matthews_corrcoef")
+    hits = dict.fromkeys(names, 0)
+    for _ in range(100):
+        labelled = index_of(*stream(rng, sizes[0], 0.0, sharpened, digits))
+        later, scores = stream(rng, sizes[1], shift, sharpened, digits)
+        ev = se.Evaluator().update_many(later, score=scores)
+        for name in names:
+            found = expected(name, predicted(scores), labelled)
+            hits[name] += found.low <= ev[name] <= found.high
+    assert all(count >= 89 for count in hits.values()), hits
