@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from streameval.states.moments import ScoreMoments
     from streameval.states.probability import ProbabilitySums
     from streameval.states.score_index import ScoreIndex
+    from streameval.uncertainty.drift import Drift
     from streameval.uncertainty.interval import Bounds, Interval
     from streameval.windows import Bootstrap, Fading, Last, Panes
 
@@ -46,6 +47,7 @@ __all__ = [
     "Comparison",
     "ConfusionCounts",
     "Difference",
+    "Drift",
     "Evaluator",
     "Fading",
     "InputError",
@@ -84,6 +86,7 @@ _MODULES = {
     "states.moments": "ScoreMoments",
     "states.probability": "ProbabilitySums",
     "states.score_index": "ScoreIndex",
+    "uncertainty.drift": "Drift",
     "uncertainty.interval": "Bounds Interval",
     "windows": "Bootstrap Fading Last Panes",
 }

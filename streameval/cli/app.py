@@ -25,6 +25,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "evaluate"),
     "compare": ("compare", "compare"),
     "predictions": ("predictions", "predictions"),
+    "drift": ("drift", "drift"),
     "merge": ("states", "merge"),
     "report": ("states", "report"),
     "diff": ("diff", "diff"),

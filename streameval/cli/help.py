@@ -43,6 +43,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "streameval predictions today.parquet --score p --slice country --intervals 0.95",
         "streameval predictions today.parquet --score p --save today.state",
     ),
+    "drift": (
+        "streameval drift today.state last-month.state",
+        "streameval drift today.state last-month.state --anytime",
+        "streameval drift today.state last-month.state --format json",
+    ),
     "merge": (
         "streameval merge shard-1.state shard-2.state",
         "streameval merge 'shard-*.state' --save all.state",

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeAlias
 
-from streameval.evaluator.evaluator import Evaluator
+from streameval.errors import InputError, MetricError, shown
+from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import ReportRow, Shares
+from streameval.evaluator.slices import SliceKey
 from streameval.evaluator.spellings import explains_attributes
-from streameval.evaluator.view import locked
+from streameval.evaluator.view import View, locked
+from streameval.events.values import Label, Weight
+from streameval.metrics.metric import row_named
 from streameval.metrics.undefined import NO_EVENTS, ratio, reason_of
 from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
+from streameval.states.state_set import StateSet
+from streameval.uncertainty.differences import FALSE_DISCOVERIES
+from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted
+from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
 
 PREDICTIONS_KIND = "predictions"
+
+Reference: TypeAlias = Evaluator | View | str | os.PathLike[str]
+"""What predictions are compared with; a path is of a saved state."""
 
 
 _update = Evaluator.update
@@ -162,6 +174,83 @@ class Predictions(Evaluator):
             rows.append(ReportRow(name, float(value), reason_of(value), weight, found))
         return Shares(context.plan.task, tuple(rows), context.notes)
 
+    def drift(
+        self, reference: Reference, name: str, *, method: str = "auto", level: float = 0.95
+    ) -> Drift:
+        """How far these predictions are from those of a reference.
+
+        Args:
+            reference: Other predictions, an evaluator, a view of one, such as a slice, or the path
+                of a saved state of either.
+            name: A measure of :data:`streameval.uncertainty.drift.DRIFTS`: of scores ``"ks"``,
+                ``"wasserstein"``, ``"psi"`` and ``"jensen_shannon"``; of predicted labels
+                ``"chi_squared"`` and ``"cramers_v"``.
+            method: ``"auto"``, a p-value for one look; or ``"anytime"``, for ``"ks"`` and the
+                measures of labels, one that may be looked at after every event.
+            level: Of the ends of ``"anytime"``.
+
+        Raises:
+            MetricError: No such measure or method, another task, or ``"anytime"`` of a window.
+            StateError: The path holds no such state.
+
+        >>> now = Predictions().update_many(score=[0.1, 0.4, 0.4, 0.9])
+        >>> now.drift(Predictions().update_many(score=[0.1, 0.2, 0.3, 0.4]), "wasserstein").value
+        0.2
+        """
+        return drift_between(self.total, _view(reference), name, method=method, level=level)
+
+    def slice_drift(
+        self, reference: Reference, name: str, *, rate: float = FALSE_DISCOVERIES
+    ) -> dict[SliceKey, Drift]:
+        """The slices that have drifted, by their keys, of those that the reference has too.
+
+        At most the share `rate` of them is expected to be flagged by chance (Benjamini-Hochberg).
+        Arguments and errors as of :meth:`drift`.
+        """
+        others = _opened(reference)
+        if not isinstance(others, Evaluator):
+            raise MetricError("slice_drift compares all slices of an evaluator or of predictions")
+        theirs = others.slices()
+        found = {
+            key: drift_between(view, theirs[key], name)
+            for key, view in self.slices().items()
+            if key in theirs
+        }
+        return drifted(found, rate)
+
+    def expected(
+        self, name: str, labelled: Reference, *, level: float = 0.95, **params: Any
+    ) -> Interval:
+        """The value that a metric is expected to have once the labels of these events are there.
+
+        It holds as long as the share of positives at each score is what it was in the labelled
+        events: another mixture of scores is accounted for, a model that has become wrong is not.
+
+        Args:
+            name: A metric of :data:`streameval.uncertainty.expected.EXPECTED`, such as ``"f1"``.
+            labelled: An evaluator of earlier events with labels, a view of one, or the path of its
+                saved state; at least 100 events, of two classes 10 of each.
+            level: Of the interval, which is of the later value of these events.
+            params: The metric's own, such as ``beta``.
+
+        Raises:
+            InputError: There are too few labelled events.
+            MetricError: The metric has no expectation, or the tasks differ.
+        """
+        views = self.total, _view(labelled)
+        if not views[1]._context.input.labelled:
+            got = "predictions without them"
+            raise InputError("labelled", expected="events with true labels", got=got)
+        state = "class_probability" if self._context.positive is None else "index"
+        with _locked(views):
+            sets = [_fed(view, f"expected {name}", state) for view in views]
+            first, second = (getattr(one, state) for one in sets)
+            sizes = sets[0].effective_size(state), sets[1].effective_size(state)
+            threshold = self._input.threshold
+            return expected(
+                name, first, second, threshold=threshold, level=level, sizes=sizes, **params
+            )
+
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The predictions that :meth:`to_bytes` wrote; raises StateError."""
@@ -174,6 +263,73 @@ class Predictions(Evaluator):
 
     def __reduce__(self) -> tuple[Callable[[bytes, Any], Predictions], tuple[bytes, Any]]:
         return _unpickled, self._pickled()
+
+
+def _opened(reference: Reference) -> Evaluator | View:
+    """What a reference is, out of its file where it is a path; raises StateError."""
+    if isinstance(reference, (Evaluator, View)):
+        return reference
+    if not isinstance(reference, (str, os.PathLike)):
+        expected = "an evaluator, predictions, a view of one, or the path of a saved state"
+        raise InputError("reference", expected=expected, got=shown(reference))
+    unpacked = read_one_of(reference, (EVALUATOR_KIND, PREDICTIONS_KIND))
+    kind = Predictions if unpacked.kind == PREDICTIONS_KIND else Evaluator
+    return kind.from_parts(unpacked)
+
+
+def _view(reference: Reference) -> View:
+    opened = _opened(reference)
+    return opened.total if isinstance(opened, Evaluator) else opened
+
+
+@contextmanager
+def _locked(views: Sequence[View]) -> Iterator[None]:
+    """With the locks of both, in one order for either first, so that threads cannot deadlock."""
+    first, second = sorted((view._context.lock for view in views), key=id)
+    with first, second:
+        yield
+
+
+def _fed(view: View, name: str, state: str) -> StateSet:
+    """The states of a view; raises MetricError where it has no such state."""
+    context = view._context
+    if state != "confusion" and (state == "index") != (context.positive is not None):
+        task, other = ("binary", "multi-class")[:: 1 if state == "index" else -1]
+        raise MetricError(
+            f"{name} compares scores of {task} tasks, got those of a {other} one; of several "
+            "classes one_vs_rest(label) has the scores of one"
+        )
+    return view._fed(name, state)
+
+
+def drift_between(
+    now: View, reference: View, name: str, *, method: str = "auto", level: float = 0.95
+) -> Drift:
+    """The drift of two views; see :meth:`Predictions.drift`."""
+    row = row_named("drift measure", name, DRIFTS)
+    state = "index" if row.input == "scores" else "confusion"
+    views = now, reference
+    if method == "anytime" and not all(view._context.cumulative for view in views):
+        raise MetricError(
+            "anytime covers all events since a start, no window: pass no window= to Predictions"
+        )
+    with _locked(views):
+        sets = [_fed(view, name, state) for view in views]
+        sizes = sets[0].effective_size(state), sets[1].effective_size(state)
+        sides: list[Any] = [
+            one.index if state == "index" else _predicted(one, view)
+            for one, view in zip(sets, views, strict=True)
+        ]
+        if state == "confusion" and all(sides) and sides[0].keys().isdisjoint(sides[1]):
+            here, there = (", ".join(map(shown, side)) for side in sides)
+            raise MetricError(f"{name} compares the same labels, got {here} and {there}")
+        return drift(name, *sides, method=method, level=level, sizes=sizes)
+
+
+def _predicted(state_set: StateSet, view: View) -> dict[Label, Weight]:
+    """The weight of each predicted label."""
+    counts, names = state_set.confusion, view._context.names()
+    return {names.get(label, label): counts.predicted_count(label) for label in counts.labels}
 
 
 def _unpickled(data: bytes, provenance: Any) -> Predictions:

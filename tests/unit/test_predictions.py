@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.evaluator.comparison import load_any
+from streameval.uncertainty.drift import DRIFTS, drift
 
 SCORES = st.one_of(st.sampled_from([0.0, 0.1, 0.2, 0.7, 1.0]), st.floats(-1e6, 1e6))
 
@@ -176,3 +177,76 @@ def test_bounded_scores_give_a_quantile_within_its_cell() -> None:
         assert bounds.low <= exact <= bounds.high
         assert bounds.width < 0.01
     assert p["mean_score"] == pytest.approx(scores.mean(), abs=1e-15)
+
+
+# Against a reference
+
+
+def logistic(n: int, shift: float, seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    score = 1 / (1 + np.exp(-rng.normal(shift, 1, n)))
+    return rng.random(n) < score, score
+
+
+def test_drift_is_that_of_the_states_of_whatever_holds_them(tmp_path: Path) -> None:
+    labels, before = logistic(3000, 0.0, 1)
+    country = np.where(np.arange(3000) % 3 == 0, "PT", "SE")
+    ev = se.Evaluator(slices=["country"])
+    ev.update_many(labels, score=before, slices={"country": country})
+    after = np.where(country == "PT", logistic(3000, 1.0, 2)[1], logistic(3000, 0.0, 3)[1])
+    p = se.Predictions(slices=["country"])
+    p.update_many(score=after, slices={"country": country})
+    ev.save(tmp_path / "ev.state")
+    indices = [se.ScoreIndex([(False, one) for one in side]) for side in (after, before)]
+    assert p.drift(ev, "ks") == drift("ks", *indices)
+    for name in DRIFTS:
+        found = p.drift(ev, name)
+        assert found.value > 0
+        assert p.drift(tmp_path / "ev.state", name) == p.drift(ev.total, name) == found
+        halves = [se.Predictions().update_many(score=part) for part in (after[:999], after[999:])]
+        assert halves[1].merge(halves[0]).drift(ev, name) == found
+    assert [key[0][1] for key in p.slice_drift(ev, "ks")] == ["PT"]
+    anytime = p.drift(ev, "ks", method="anytime")
+    assert anytime.low < p.drift(ev, "ks").value < anytime.high
+
+
+def test_expected_metrics_hold_what_comes() -> None:
+    held = dict.fromkeys(("accuracy", "f1", "roc_auc", "log_loss"), 0)
+    for seed in range(60):
+        labels, scores = logistic(2000, 0.0, seed)
+        later, new = logistic(1000, 0.5, 1000 + seed)
+        ev = se.Evaluator().update_many(labels, score=scores)
+        p = se.Predictions().update_many(score=new)
+        came = se.Evaluator().update_many(later, score=new)
+        for name in held:
+            found = p.expected(name, ev)
+            held[name] += found.low <= came[name] <= found.high
+    assert all(count >= 52 for count in held.values()), held
+
+
+REFERENCES: list[tuple[Any, type[Exception], str]] = [
+    (lambda p, ev, m: p.drift(m, "ks"), se.MetricError, "ks compares scores of binary tasks"),
+    (lambda p, ev, m: m.drift(ev, "chi_squared"), se.MetricError, "compares the same labels, got"),
+    (lambda p, ev, m: p.drift(ev, "kss"), se.MetricError, "did you mean 'ks'?"),
+    (lambda p, ev, m: p.drift(3, "ks"), se.InputError, "reference: expected an evaluator, pred"),
+    (lambda p, ev, m: p.drift("no.state", "ks"), se.StateError, "no.state: cannot be read"),
+    (lambda p, ev, m: p.expected("f1", p), se.InputError, "labelled: expected events with true"),
+    (lambda p, ev, m: p.expected("f1", ev), se.InputError, "expected at least 100 labelled events"),
+    (lambda p, ev, m: m.expected("accuracy", ev), se.MetricError, "scores of multi-class tasks"),
+    (lambda p, ev, m: p.slice_drift(ev.total, "ks"), se.MetricError, "compares all slices of"),
+    (
+        lambda p, ev, m: se.Predictions(window="last:9").drift(ev, "ks", method="anytime"),
+        se.MetricError,
+        "anytime covers all events since a start, no window",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFERENCES)
+def test_references_that_are_refused(call: Any, kind: type[Exception], text: str) -> None:
+    p = se.Predictions().update_many(score=[0.2, 0.8])
+    ev = se.Evaluator().update_many([0, 1], score=[0.2, 0.8])
+    several = se.Predictions(task="multiclass").update_many(proba={"a": [0.2], "b": [0.8]})
+    with pytest.raises(kind) as refused:
+        call(p, ev, several)
+    assert text in str(refused.value)
