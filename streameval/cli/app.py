@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -17,7 +18,7 @@ import typer.main
 from streameval.cli.help import usage_error, width, with_groups
 from streameval.cli.output import exit_code
 from streameval.cli.streams import BAD_INPUT, FAILURE, INTERRUPTED, say, write, write_version
-from streameval.errors import InputError, StreamevalError
+from streameval.errors import InputError, MetricError, StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the
 # others may take longer to load than the command to run.
@@ -195,8 +196,21 @@ def _completed() -> list[str]:
     return line.split()[1:]
 
 
+_READ = re.compile(r"read (?:value\(\"(\w+)\", (\w+=[\d.]+)\)|ev\.\S+)$")
+"""How Python reads what is no metric, or is one with a parameter."""
+
+
+def _of_metric(name: str | None, parameter: str | None) -> str:
+    if name is None:
+        return "evaluate prints it, or --report draws it"
+    return f"write --metrics {name}:{parameter}"
+
+
 def _in_options(error: BaseException) -> BaseException:
     """The error with its remedy in the options of the command line."""
+    if isinstance(error, MetricError):
+        text = _READ.sub(lambda found: _of_metric(found[1], found[2]), str(error))
+        return MetricError(text)
     if not isinstance(error, InputError) or not error.remedy_code:
         return error
     from streameval.records.chunk import remedy_text
