@@ -30,17 +30,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "evaluate": (
         "streameval evaluate predictions.csv",
-        "streameval evaluate log.jsonl --y-true label --score p --slice country --intervals 0.95",
-        "streameval evaluate 'day-*.parquet' --proba 'p_*' --save day.state --report day.html",
+        "streameval evaluate a.jsonl --y-true label --score p --slice country",
+        "streameval evaluate 'day-*.parquet' --proba 'p_*' --report day.html",
     ),
     "compare": (
-        "streameval compare log.csv --score champion=score_a --score challenger=score_b",
+        "streameval compare log.csv --score champion=a --score challenger=b",
         "streameval compare a.csv b.csv --on id --y-pred a=y_pred --y-pred b=y_pred",
-        "streameval compare log.csv --score a=x --score b=y --fail-if 'difference roc_auc < 0'",
+        "streameval compare log.csv --score a=x --score b=y --report page.html",
     ),
     "predictions": (
         "streameval predictions today.parquet",
-        "streameval predictions today.parquet --score p --slice country --intervals 0.95",
+        "streameval predictions today.parquet --score p --intervals 0.95",
         "streameval predictions today.parquet --score p --save today.state",
     ),
     "drift": (
@@ -81,7 +81,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "serve": (
         "streameval serve --store run.db",
         "streameval serve --store run.db --listen 127.0.0.1:8080",
-        "streameval serve --store postgresql://host/streameval --config run.toml",
+        "streameval serve --store postgresql://host/db --config run.toml",
     ),
     "init": (
         "streameval init > run.toml",

@@ -686,7 +686,8 @@ def test_plots_without_their_extra(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == (
-        b"streameval: plotting needs the package 'matplotlib', which is not installed; "
+        b"streameval: a picture in .png (not in .svg or .html) needs the package 'matplotlib', "
+        b"which is not installed; "
         b"run: pip install 'streameval[plots]'\n"
     )
 

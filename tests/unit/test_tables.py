@@ -422,10 +422,10 @@ def test_counts_beyond_the_largest_weight() -> None:
         ({"count": [0, 0]}, "data: expected at least one row, got none"),
         ({"score": None}, "score: expected scores, or y_pred=, got none"),
         ({"score": [0.5]}, "score: expected 2 values, one for each event, got 1"),
-        ({"label": [1, 2]}, "the labels of 'label' are 1, 2; give positive=LABEL"),
+        ({"label": [1, 2]}, "the labels of 'label' are 1, 2; give positive=2 or positive=1"),
         (
             {"label": ["spam", "ham"]},
-            "the labels of 'label' are 'ham', 'spam'; give positive=LABEL",
+            "the labels of 'label' are 'ham', 'spam'; give positive='spam' or positive='ham'",
         ),
         ({"by": {"score": ["a", "b"]}}, "by: expected another name for the slices, got 'score'"),
     ],
