@@ -148,7 +148,7 @@ def evaluate(
 
     chosen = None
     if rule is not None and threshold is not None:
-        if any(source.path == "-" for source in sources):
+        if any(source.is_pipe for source in sources):
             raise OptionError.requires(
                 f"--threshold {threshold}", "files, which are read twice", remedy="write it to one"
             )

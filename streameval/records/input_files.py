@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,6 +77,18 @@ class InputFile:
         return "<stdin>" if self.path == "-" else self.path
 
     @property
+    def is_pipe(self) -> bool:
+        """Whether what is read of it is gone: the standard input, a named pipe, ``<(…)``."""
+        if self.path == "-":
+            return True
+        if is_remote(self.path):
+            return False
+        try:
+            return not stat.S_ISREG(os.stat(self.path).st_mode)
+        except OSError:  # it is refused where it is opened
+            return False
+
+    @property
     def size(self) -> int | None:
         """Bytes on disk; None where that is unknown."""
         if self.path == "-":
@@ -116,7 +129,7 @@ def can_be_cut(source: InputFile) -> bool:
     """Whether parts of the file can be read by themselves: see :class:`ByteRange`."""
     if source.format == "arrow" or source.compression or source.layout.encoding:
         return False
-    if source.path == "-" or is_remote(source.path):
+    if source.is_pipe or is_remote(source.path):
         return False
     with _opened(source.path) as file:
         head = file.read(BLOCK_BYTES) if file.seekable() else b""
@@ -240,8 +253,8 @@ def _of_format(source: InputFile) -> InputFile:
 
 
 def column_names(source: InputFile) -> list[str] | None:
-    """The columns of a file, in JSONL of its first record; None of the standard input."""
-    if source.path == "-":
+    """The columns of a file, in JSONL of its first record; None of a pipe, which is read once."""
+    if source.is_pipe:
         return None
     with _opened(source.path) as file:
         if source.format in ("parquet", "arrow"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +132,27 @@ def test_a_state_of_few_metrics_says_what_it_lacks(run: Command, files: Path) ->
     assert said.startswith("streameval: few.state cannot be asked for roc_auc, ")
     assert "cannot be asked" not in run("evaluate", "usual.csv", "--save", "all.state").err
     assert run("report", "few.state", "--metrics", "roc_auc").code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "out"),
+    [
+        ("--y-true target --score prob", "accuracy  0.6666666667        3"),
+        ("--score prob", "expected one column 'y_true', got none among id, target, prob"),
+        ("", "expected --y-pred, --score or --proba, got none of them"),
+        ("--y-true target --proba p*", "columns, for --proba 'p*', got standard input"),
+        ("--y-true target --score prob --threshold f1", "files, which are read twice"),
+    ],
+)
+def test_a_named_pipe_is_read_once(run: Command, files: Path, options: str, out: str) -> None:
+    """What was looked at beforehand would be missing, without a word, in lines without a header."""
+    os.mkfifo("pipe.csv")
+    writer = threading.Thread(target=Path("pipe.csv").write_text, args=[FILES["churn.csv"]])
+    writer.start()
+    try:
+        found = run("evaluate", "pipe.csv", *options.split(), "--metrics", "accuracy")
+    finally:
+        if writer.is_alive():  # it was not opened
+            Path("pipe.csv").read_text()
+        writer.join()
+    assert out in found.out + found.err
