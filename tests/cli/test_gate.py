@@ -268,7 +268,7 @@ def test_of_states(
             ": expected a rule of one model, got one of several; "
             "`compare` has several, and `diff` the difference of two states",
         ),
-        ("f3 < 1", "merge none.state", ", character 1: no metric is called 'f3'; read value"),
+        ("f3 < 1", "merge none.state", ", character 1: no metric is called 'f3'; write"),
     ],
 )
 def test_a_rule_that_does_not_fit_the_state_is_refused(

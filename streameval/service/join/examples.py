@@ -354,7 +354,9 @@ def _plain(label: Any) -> Label:
 
 
 def _order(event: tuple[Any, _List]) -> Any:
-    return event[0]
+    # One event may be in two cells, under an old label and a new one.
+    place, kind = event
+    return (*place, *_by_text((kind, None)))
 
 
 def _by_text(item: tuple[tuple[Any, ...], Any]) -> Any:
