@@ -166,7 +166,8 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return code
     except _UsageError as error:
-        command = error.ctx.command_path if error.ctx else "streameval"
+        named = " ".join(("streameval", *arguments[:1])) if first in COMMANDS else "streameval"
+        command = error.ctx.command_path if error.ctx else named
         say(f"{usage_error(error, arguments)}; see {command} --help")
         return BAD_INPUT
     except (StreamevalError, OSError, MemoryError) as error:

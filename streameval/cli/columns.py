@@ -13,7 +13,7 @@ from streameval.records.input_files import InputFile, column_names
 _NAMES: Mapping[str, str] = {
     "y_true": "target label labels class truth ground_truth actual y true_label gold",
     "y_pred": "prediction pred predicted predicted_label y_hat yhat pred_label",
-    "score": "y_score prob probability y_prob y_proba p scores confidence",
+    "score": "y_score prob probability y_prob y_proba p scores",
     "proba": "probabilities probs",
 }
 """From each option to other names of its column; the option's own name comes before them."""
@@ -55,7 +55,7 @@ def meant_columns(
         named["proba"] = _only(likely["proba"])
     lacking = _lacking(named, found, labelled=labelled)
     if lacking:
-        raise _unclear(source, columns, lacking, named, labelled=labelled)
+        raise _unclear(source, columns, lacking, named, likely, labelled=labelled)
     _say(named, given)
     return named
 
@@ -65,6 +65,8 @@ def _candidates(name: str, columns: Sequence[str]) -> list[str]:
     if name in columns:
         return [name]
     known = {column.lower(): column for column in columns}
+    if name in known:
+        return [known[name]]
     found = [known[other] for other in _NAMES[name].split() if other in known]
     if name == "proba" and not found:
         patterns = ((text, ColumnPattern.of(text)) for text in _PATTERNS)
@@ -98,13 +100,21 @@ def _unclear(
     columns: Sequence[str],
     lacking: str,
     named: Mapping[str, str | None],
+    likely: Mapping[str, Sequence[str]],
     *,
     labelled: bool,
 ) -> InputError:
-    others = [column for column in columns if column not in named.values()]
-    true = named.get("y_true") or next(iter(others), "COLUMN")
-    last = next((column for column in reversed(others) if column != true), "COLUMN")
-    options = f"--y-true {true} --score {last}" if labelled else f"--score {last}"
+    chosen = {name: column for name, column in named.items() if column and name != "y_true"}
+    if not chosen:
+        # The first that may be one, else any other column.
+        may = {name: names[0] for name, names in likely.items() if names and name != "y_true"}
+        chosen = dict([*may.items()][:1])
+    true = named.get("y_true") or next(iter(likely.get("y_true", ())), "")
+    others = [one for one in columns if one not in (true, *chosen.values()) and not _is_id(one)]
+    true = true or next(iter(others), "COLUMN")
+    chosen = chosen or {"score": next((one for one in reversed(others) if one != true), "COLUMN")}
+    fields = {**({"y_true": true} if labelled else {}), **chosen}
+    options = " ".join(f"--{name.replace('_', '-')} {one}" for name, one in fields.items())
     more = f", … ({len(columns)})" if len(columns) > _LISTED else ""
     return InputError(
         source.name,
@@ -113,6 +123,11 @@ def _unclear(
         remedy=f"name them, such as {options}; --y-pred is for predicted labels, --proba for "
         "probabilities",
     )
+
+
+def _is_id(column: str) -> bool:
+    """Whether a column's name says that it tells events apart."""
+    return column.lower() in ("id", "index", "") or column.endswith(("Id", "ID", "_id"))
 
 
 def _say(named: Mapping[str, str | None], given: Mapping[str, str | None]) -> None:

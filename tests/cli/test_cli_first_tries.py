@@ -27,6 +27,11 @@ FILES = {
     "several.csv": "target,label,prob\n1,1,.9\n0,0,.1\n",
     "unknown.csv": "churn,output\n1,.9\n0,.1\n",
     "mail.csv": "label,prob\nspam,.9\nham,.3\n",
+    "sure.csv": "label,prediction,confidence\ncat,cat,.9\ndog,dog,.8\n",
+    "scored.csv": "label,target,score\n1,1,.9\n0,0,.2\n",
+    "guesses.csv": "y_true,pred,prediction\n1,1,0\n0,0,0\n",
+    "titanic.csv": "PassengerId,Survived,prob\n7,1,.9\n8,0,.1\n",
+    "case.csv": "Label,Score\n1,.9\n0,.1\n",
     "usual.csv": "y_true,y_pred,score,country\n1,1,.9,PT\n0,0,.1,SE\n",
 }
 
@@ -36,6 +41,8 @@ GUESSES = {
     "animals.csv": "--y-true label --proba p_*",
     "capital.csv": "--y-true Target --y-pred Prediction",
     "lines.jsonl": "--y-true y --score probability",
+    "sure.csv": "--y-true label --y-pred prediction",
+    "case.csv": "--y-true Label --score Score",
 }
 
 _TYPED = Path(__file__).parents[1] / "support" / "mistakes_command_line.txt"

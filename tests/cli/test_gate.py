@@ -375,7 +375,7 @@ def test_other_errors_come_first(
 
 
 METRICS = st.sampled_from(["f1", "roc_auc", "fbeta:beta=2", "partial_roc_auc:max_fpr=.1"])
-NAMES = st.text("abé.=-_'<9 ", min_size=1).filter(lambda text: text.strip() == text != "")
+NAMES = st.text("abé.=-_'9 ", min_size=1).filter(lambda text: text.strip() == text != "")
 
 
 @given(
