@@ -21,7 +21,7 @@ from typer.main import get_command
 import streameval
 from docsite.markdown import code, table
 from streameval import metrics
-from streameval.cli.app import COMMANDS, app_of
+from streameval.cli.app import COMMANDS, POSIX_COMMANDS, app_of
 from streameval.evaluator.public_class import INTERNAL
 from streameval.metrics import METRICS, ROWS
 from streameval.metrics.metric import BOTH, FAMILIES, Metric
@@ -50,7 +50,8 @@ def pages() -> Pages:
     return {
         **python_pages(),
         **metric_pages(),
-        "reference/commands.md": commands_page(),
+        "reference/commands.md": commands_page(of_run=False),
+        "reference/commands-run.md": commands_page(of_run=True),
         "reference/configuration.md": configuration_page(),
         "reference/configuration-file.md": configuration_file_page(),
         "reference/http.md": http_page(),
@@ -391,14 +392,21 @@ def commands() -> Iterator[tuple[str, Any]]:
             yield from ((f"{name} {below}", one) for below, one in inner.items())
 
 
-def commands_page() -> str:
-    """Every command with its arguments and options."""
+def commands_page(*, of_run: bool) -> str:
+    """The commands of a long run, or all others, with their arguments and options."""
+    what, other, there = "", "of a long run", "commands-run"
+    if of_run:
+        what, other, there = " of a long run", "of files and states", "commands"
     parts = [
-        "# Commands and options\n\nExamples that run are in [the command line](../command-line.md)."
+        f"# Commands and options{what}\n\nExamples that run are in [the command line]"
+        f"(../command-line.md); the commands {other} are on [a page of their own]({there}.md)."
         "\n\nExit codes: 0; 1 for a failure; 2 for bad usage or bad input; 3 where more records "
-        "are bad than allowed; 130 after Ctrl-C; 141 when the reader of the output has closed it.\n"
+        "are bad than allowed; 4 where a rule of `--fail-if` fails; 130 after Ctrl-C; 141 when the "
+        "reader of the output has closed it.\n"
     ]
     for name, command in commands():
+        if (name.partition(" ")[0] in POSIX_COMMANDS) != of_run:
+            continue
         parts.append(f"## streameval {name}\n")
         parts.append((command.help or "").strip().replace("\b\n", "") + "\n")
         panels: dict[str, list[list[str]]] = {}

@@ -26,7 +26,7 @@ _WORDS = {
     "start.md": "install installation pip quickstart jupyter notebook wheel",
     "glossary.md": "glossary terms vocabulary pane watermark lateness mature shard",
     "intervals.md": "confidence interval uncertainty significance ci error bars",
-    "drift.md": "drift psi kolmogorov wasserstein jensen nannyml cbpe estimated performance",
+    "drift.md": "drift psi kolmogorov wasserstein jensen cbpe estimated performance",
     "scikit-learn.md": "sklearn scikit learn sample_weight pos_label y_score classification_report",
     "operations.md": "docker container kubernetes systemd deployment helm monitoring",
     "windows.md": "window windows sliding rolling tumbling slice slices weights decay fading",
