@@ -98,7 +98,7 @@ def _needs_one(spec: Spec, sources: Sequence[InputFile]) -> str:
     ordered = [name for name in names if find(name, spec.kind).ordered]
     if ordered or spec.arguments.get("temporal"):
         return f"{(*ordered, 'temporal')[0]}, which is about the order of events"
-    if any(source.is_pipe or is_remote(source.path) for source in sources):
+    if any(source.path == "-" or is_remote(source.path) for source in sources):
         return "the standard input, or a URL"
     paths = [Path(source.path) for source in sources]
     if any(path.is_fifo() or path.is_char_device() for path in paths):
