@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,6 @@ from streameval.evaluator.reports import Table
 from streameval.evaluator.slices import slice_name
 from streameval.uncertainty.drift import DRIFTS, Drift, drifted
 
-_USUAL = "ks"
 _HEADER = ("measure", "value", "p_value", "low", "high", "method", "reason")
 
 NowArgument = Annotated[
@@ -44,17 +44,19 @@ def drift(
     states = _opened(now), _opened(reference)
     method = "anytime" if anytime else "auto"
     found: dict[str, Drift] = {}
-    refused: list[MetricError] = []
-    for name in DRIFTS:
+    refused: dict[str, MetricError] = {}
+    for name, row in DRIFTS.items():
+        if method not in row.methods:
+            continue
         try:
             found[name] = drift_between(states[0].total, states[1].total, name, method=method)
         except MetricError as error:
-            # Of labels alone, of several classes, or without such a method.
-            refused.append(error)
-    if not found:
-        raise refused[0]
+            refused[name] = error
+            found[name] = Drift(math.nan, math.nan, math.nan, math.nan, "", reason=str(error))
+    if len(refused) == len(found):
+        raise next(iter(refused.values()))
     here, there = (one.slices() for one in states)
-    measure = _USUAL if _USUAL in found else next(iter(found))
+    measure = next(name for name in found if name not in refused)
     slices = {
         key: drift_between(view, there[key], measure) for key, view in here.items() if key in there
     }

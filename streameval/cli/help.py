@@ -60,7 +60,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "diff": (
         "streameval diff monday.state tuesday.state",
-        "streameval diff monday.state tuesday.state --metrics f1,roc_auc --by roc_auc",
+        "streameval diff monday.state tuesday.state --metrics f1,roc_auc",
         "streameval diff monday.state tuesday.state --format json",
     ),
     "inspect": (
@@ -76,7 +76,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "run": (
         "streameval run run.toml",
         "streameval run run.toml --check",
-        "streameval run run.toml --until-end --set join.wait=6h",
+        "streameval run run.toml --until-end",
     ),
     "serve": (
         "streameval serve --store run.db",
@@ -84,9 +84,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "streameval serve --store postgresql://host/db --config run.toml",
     ),
     "init": (
-        "streameval init > run.toml",
+        "streameval init run.toml",
         "streameval init --schema > run.schema.json",
-        "streameval init --schema --help",
+        "streameval init",
     ),
     "demo": (
         "streameval demo",
@@ -95,7 +95,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "store": (
         "streameval store check run.db",
-        "streameval store backup run.db copy.db",
+        "streameval store backup run.db backups/monday",
         "streameval store report run.db",
     ),
 }

@@ -22,7 +22,6 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from io import BytesIO
 from itertools import chain
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from streameval.errors import InputError, OptionError, StreamevalError, shown
@@ -95,13 +94,12 @@ def _needs_one(spec: Spec, sources: Sequence[InputFile]) -> str:
     if spec.window is not None and not isinstance(spec.window, Cumulative):
         return f"{option('window')}, whose events depend on their order"
     names = (*(spec.metrics or ()), *spec.also_kept)
-    ordered = [name for name in names if find(name, spec.kind).ordered]
+    ordered = [name for name in names if find(name, spec.measured).ordered]
     if ordered or spec.arguments.get("temporal"):
         return f"{(*ordered, 'temporal')[0]}, which is about the order of events"
     if any(source.path == "-" or is_remote(source.path) for source in sources):
         return "the standard input, or a URL"
-    paths = [Path(source.path) for source in sources]
-    if any(path.is_fifo() or path.is_char_device() for path in paths):
+    if any(source.is_pipe for source in sources):
         return "a pipe, which can be read once"
     return "" if sys.executable else "an interpreter that cannot be started"
 

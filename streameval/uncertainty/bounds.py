@@ -16,7 +16,7 @@ import numpy as np
 
 from streameval.metrics.metric import Metric
 from streameval.states.class_scores import ClassScores
-from streameval.states.ranking.coarse_score import BOUNDED_KEYS, last_score, next_score, wide_cells
+from streameval.states.ranking.coarse_score import BOUNDED_KEYS, cell_limits, next_score, wide_cells
 from streameval.states.score_index import ScoreIndex
 from streameval.uncertainty.interval import Bounds
 
@@ -128,7 +128,7 @@ def _reversed(compute: Compute, index: Any) -> tuple[float, float]:
 def _within_cell(compute: Compute, index: Any) -> tuple[float, float]:
     """Of one of the scores: those of its cell."""
     lowest = compute(index)
-    return lowest, last_score(lowest, index.level)
+    return lowest, float(cell_limits(np.array([lowest]), index.level)[0])
 
 
 _COARSENED = frozenset({"index", "class_scores"})

@@ -70,25 +70,6 @@ def _float(bits: int) -> float:
     return score
 
 
-def last_score(lowest: float, level: int) -> float:
-    """The largest float64 in the cell of a representative.
-
-    >>> last_score(0.25, 50), last_score(0.3, 0)
-    (0.3124999999999..., 0.3)
-    """
-    low, high = _ordered(lowest), _MOST
-    while low < high:
-        middle = (low + high + 1) // 2
-        score = _float(middle) if middle >= 0 else -_float(-middle)
-        low, high = (middle, high) if coarse(score, level) <= lowest else (low, middle - 1)
-    return _float(low) if low >= 0 else -_float(-low)
-
-
-def _ordered(score: float) -> int:
-    """An integer that grows with the score."""
-    return _bits(score) if score >= 0.0 else -_bits(-score)
-
-
 def coarse_column(scores: FloatArray, level: int) -> FloatArray:
     """:func:`coarse` of a column. Ascending scores give ascending ones."""
     if not level or not len(scores):
