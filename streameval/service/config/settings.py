@@ -322,6 +322,11 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     hot: Annotated[
         PositiveCount, about("The largest number of entries in memory; the others are on disk.")
     ] = 500_000
+    predictions: Annotated[
+        bool,
+        about("""Whether each prediction is also counted when it is read, before its label: for
+        volume, drift and expected metrics."""),
+    ] = True
     examples: Annotated[
         Count | UnsetType,
         about(
@@ -330,6 +335,20 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             5,
         ),
     ] = UNSET
+
+
+class ReferenceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What predictions without labels are compared with, and expected metrics are taken from."""
+
+    state: Annotated[
+        str | None,
+        about("The file of a saved state, with labelled events for expected metrics.",
+              "last-month.state"),
+    ] = None  # fmt: skip
+    panes: Annotated[
+        PositiveCount,
+        about("Without `state`: so many of the oldest panes whose labels have come."),
+    ] = 24
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -502,6 +521,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None
     join: JoinSettings | None = None
+    reference: ReferenceSettings = ReferenceSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     serve: ServeSettings = ServeSettings()

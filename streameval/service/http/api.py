@@ -32,6 +32,7 @@ from streameval.service.publish.snapshot import (
     ModelComparison,
     OpenedPart,
     OpenSlice,
+    PredictionReport,
     Quarantine,
     Report,
     Series,
@@ -369,6 +370,14 @@ def _comparison(data: Snapshot, query: QueryParameters) -> Answer:
     return {"window": window, "comparison": data.comparison.get(window.name)}
 
 
+def _predictions(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
+    if window.name not in data.predictions:
+        return {"window": window, "predictions": None}
+    data = query.of_part(data, window.name, "predictions")
+    return {"window": window, "predictions": data.predictions[window.name]}
+
+
 def _page(query: QueryParameters, **named: list[Any]) -> Answer:
     """The requested page of some rows, under their name."""
     ((name, rows),) = named.items()
@@ -554,6 +563,18 @@ ENDPOINTS = {
             comparison=Annotated[ModelComparison | None, note("Null where the run has one model.")],
         ),
         (_WINDOW, _SLICE),
+    ),
+    "/api/predictions": Endpoint(
+        "What predictions say before their labels are there: rates, drift, expected metrics.",
+        _predictions,
+        _shape(
+            "PredictionsAnswer",
+            window=Window,
+            predictions=Annotated[
+                PredictionReport | None, note("Null where they are not counted.")
+            ],
+        ),
+        (_WINDOW, _SLICE, _MODEL),
     ),
     "/api/quarantine": Endpoint(
         "Records that could not be counted.",

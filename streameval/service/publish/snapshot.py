@@ -224,6 +224,71 @@ class ModelComparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     slices_left_out: int
 
 
+class Drift(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How far predictions are from the reference, by one measure."""
+
+    value: Annotated[float | None, note("Null where undefined; the reason says why.")]
+    p_value: Annotated[float | None, note("Of the hypothesis that nothing has drifted.")] = None
+    reason: str = ""
+
+
+class ScoreShares(Struct, frozen=True, forbid_unknown_fields=True):
+    """The share of the events in each bin, of the unlabelled predictions and of the reference."""
+
+    edges: Annotated[list[float], note("One more than there are bins; empty for labels.")]
+    labels: Annotated[list[Label], note("Of several classes: the predicted label of each bin.")]
+    now: list[float]
+    reference: Annotated[list[float], note("Empty where there is none.")]
+
+
+class EstimateCheck(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the estimates of a metric compare with its values in the panes whose labels came."""
+
+    panes: Annotated[int, note("Panes with an estimate and a value.")]
+    held: Annotated[int, note("Of these, those whose interval had the value.")]
+    error: Annotated[float | None, note("Mean of estimate less value; null without panes.")]
+    flagged: Annotated[bool, note("More failed than the level allows: do not believe it.")]
+    reason: str
+
+
+class PredictionSeries(Struct, frozen=True, forbid_unknown_fields=True):
+    """Predictions in each pane of a window: columns of one length, the oldest pane first."""
+
+    start: list[Time]
+    end: list[Time]
+    immature: Annotated[list[bool], note("Labels for it are still arriving.")]
+    events: list[Weight]
+    metrics: Annotated[dict[str, list[float | None]], note("Of the predictions alone.")]
+    drift: Annotated[dict[str, list[float | None]], note("By measure; null: undefined.")]
+    expected: Annotated[dict[str, list[float | None]], note("By metric; null: undefined.")]
+    low: Annotated[dict[str, list[float | None]], note("Lower ends of the expectation.")]
+    high: Annotated[dict[str, list[float | None]], note("Upper ends of the expectation.")]
+
+
+class PredictionReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the predictions of a window say before their labels are there."""
+
+    since: Annotated[Time | None, note("The first event time; null: all are counted.")] = None
+    events: Annotated[Weight, note("Weight of all predictions of the window.")]
+    start: Annotated[Time | None, note("Of the unlabelled ones; null in a window without panes.")]
+    end: Time | None
+    unlabelled: Annotated[
+        Weight,
+        note("Weight of the predictions in panes whose labels are still arriving, which all that "
+             "follows is about; in a window without panes of all predictions."),
+    ]  # fmt: skip
+    metrics: Annotated[dict[str, Value], note("Of the predictions alone, as positive_rate.")]
+    reference: Annotated[str, note("What they are compared with; empty where there is nothing.")]
+    reference_reason: Annotated[str, note("Why there is no reference; empty where there is.")]
+    drift: Annotated[dict[str, Drift], note("By measure; empty without a reference.")]
+    expected: Annotated[
+        dict[str, Value], note("Metrics as expected once the labels are there, by their names.")
+    ]
+    checks: Annotated[dict[str, EstimateCheck], note("By expected metric; of windows of panes.")]
+    scores: ScoreShares
+    series: Annotated[PredictionSeries | None, note("Null in a window without panes.")]
+
+
 class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """What the run reads."""
 
@@ -386,6 +451,9 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     comparison: Annotated[
         dict[str, ModelComparison], note("By window; empty where the run has one model.")
     ] = {}
+    predictions: Annotated[
+        dict[str, PredictionReport], note("By window; empty where they are not counted.")
+    ] = {}
     join: Annotated[Join | None, note("The label join; null without one.", served=True)]
     partitions: Annotated[
         list[Partition], note("How far each partition has been read.", served=True)
@@ -395,7 +463,9 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
-OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series", "slices", "comparison"]
+OpenedPart: TypeAlias = Literal[
+    "reports", "curves", "confusion", "series", "slices", "comparison", "predictions"
+]
 
 
 class OpenSlice(Protocol):
