@@ -11,6 +11,7 @@ from streameval.errors import ConfigError, StateError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation
 from streameval.evaluator.evaluator import Evaluator, load
 from streameval.evaluator.fairness import FAIRNESS, KEPT_METRIC
+from streameval.evaluator.predictions import Predictions
 from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.records.spec import Spec
 from streameval.records.wording import KEYS
@@ -34,6 +35,9 @@ _MOST_MAIN = 6
 
 KEPT = "kept"
 """The key of what windows keep in a :func:`fingerprint`."""
+
+PREDICTED = "predictions"
+"""The key of the options of the predictions of each window."""
 
 
 def spec_of(settings: RunSettings, window: WindowSettings | None = None) -> Spec:
@@ -134,11 +138,48 @@ def comparison_of(evaluator: Evaluator, settings: RunSettings) -> Comparison:
 
 
 def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
-    """A new evaluator or comparison for each window, by its name; raises ConfigError."""
+    """What a run counts in, new, by its name in a store; raises ConfigError.
+
+    An evaluator or comparison for each window, and then the windows' predictions.
+    """
     try:
-        return {window.name: evaluation_of(settings, window) for window in settings.window}
+        labelled = {window.name: evaluation_of(settings, window) for window in settings.window}
+        return labelled | {
+            name: predictions_of(settings, window)
+            for name, (window, _) in predicted_windows(settings).items()
+        }
     except StreamevalError as error:
         raise ConfigError(f"evaluator: {error}") from None
+
+
+class PredictedWindow(NamedTuple):
+    """A window whose predictions are counted before their labels, and the model they are of."""
+
+    window: WindowSettings
+    model: str
+    """Empty where the run has one."""
+
+
+def predicted_windows(settings: RunSettings) -> dict[str, PredictedWindow]:
+    """The windows whose predictions are counted before their labels, by their names in a store."""
+    if settings.join is None or not settings.join.predictions:
+        return {}
+    return {
+        predictions_name(window.name, model): PredictedWindow(window, model)
+        for window in settings.window
+        for model in settings.evaluator.models or [""]
+    }
+
+
+def predictions_name(window: str, model: str = "") -> str:
+    """The name, in a store, of the predictions of a window and a model."""
+    return ":".join([window, "predictions", model][: 2 + bool(model)])  # a window's has no colon
+
+
+def predictions_of(settings: RunSettings, window: WindowSettings) -> Predictions:
+    """New predictions of one model for a window, with all that metrics of predictions need."""
+    spec = spec_of(settings, window)
+    return Predictions(spec.kind, **{**spec.arguments, "metrics": None})
 
 
 def open_reference(settings: RunSettings, path: str) -> Evaluator:
@@ -299,6 +340,12 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
         "fields.weight": fields.weight is not None,
     }
+    predicted = {
+        name: predictions_of(settings, window).options
+        for name, (window, _) in predicted_windows(settings).items()
+    }
+    if predicted:
+        values[PREDICTED] = predicted
     return {
         key: msgspec.json.encode(value, order="sorted").decode() for key, value in values.items()
     }

@@ -84,6 +84,7 @@ class LabelJoin:
         clock: Callable[[], float],
         now: Callable[[], int],  # microseconds since 1970
         has_ids: bool = False,  # whether the events have their id
+        has_predictions: bool = False,  # whether new predictions are events as well
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
@@ -99,6 +100,7 @@ class LabelJoin:
             wait_us,
             remember_us,
             has_ids,
+            has_predictions,
         )
 
     def _load(self, connection: Connection) -> dict[str, int]:
@@ -155,6 +157,10 @@ class LabelJoin:
     def drain(self) -> JoinedEvents:
         """The events to count and to revert since the last call."""
         return self._pairing.drain()
+
+    def drain_predictions(self) -> JoinedEvents:
+        """The predictions that were read for the first time since the last call."""
+        return self._pairing.drain_predictions()
 
     def stage(self) -> JoinChanges:
         """Take all changes since the last call."""
@@ -256,4 +262,5 @@ def open_join(
         clock=clock,
         now=now,
         has_ids=kept_examples(settings) > 0,
+        has_predictions=settings.join.predictions,
     )

@@ -73,7 +73,7 @@ class _Rows(NamedTuple):
             np.array(values) if type(values[0]) is float and None not in values else list(values)
             for values in zip_longest(*self.payloads)
         ]
-        return columns + [[None] * len(self.labels)] * (width - len(columns))
+        return columns + [[None] * len(self.times)] * (width - len(columns))
 
 
 class _Columns(NamedTuple):
@@ -101,9 +101,17 @@ def _without_nan(column: Column) -> Iterable[Any]:
 class JoinedEvents:
     """Events to count and to revert, with the columns of records: ``y_true``, ``score`` etc."""
 
-    def __init__(self, layout: Sequence[str], names: Mapping[int, str], has_ids: bool) -> None:
+    def __init__(
+        self,
+        layout: Sequence[str],
+        names: Mapping[int, str],
+        has_ids: bool = False,
+        *,
+        has_labels: bool = True,
+    ) -> None:
         self.has_ids = has_ids
         """Whether ``id`` is a column as well."""
+        self._has_labels = has_labels
         self._layout = tuple(layout)
         """The columns of a payload."""
         self._names = names
@@ -140,7 +148,7 @@ class JoinedEvents:
         columns: Sequence[Column],
     ) -> None:
         """Add events by columns: those of the layout, with nan for None among floats."""
-        if labels:
+        if len(times):
             self._counted[number].append(_Columns(ids, labels, times, columns))
 
     def revert(self, number: int, key: str, event: Joined) -> None:
@@ -161,10 +169,10 @@ class JoinedEvents:
         ]
 
     def _joined(self, blocks: list[_Block]) -> dict[str, Column]:
-        columns: dict[str, Column] = {
-            "y_true": [label for block in blocks for label in block.labels],
-            "time": np.concatenate([np.asarray(block.times, dtype=np.int64) for block in blocks]),
-        }
+        times = [np.asarray(block.times, dtype=np.int64) for block in blocks]
+        columns: dict[str, Column] = {"time": np.concatenate(times)}
+        if self._has_labels:
+            columns["y_true"] = [label for block in blocks for label in block.labels]
         if self.has_ids:
             columns["id"] = [key for block in blocks for key in block.ids]
         width = len(self._layout)
@@ -205,15 +213,25 @@ class Pairing:
     """How long after that duplicates and corrections are recognised."""
     has_ids: bool = False
     """Whether events have their id."""
+    has_predictions: bool = False
+    """Whether new predictions are events as well, without their labels."""
     events: JoinedEvents = field(init=False)
+    predicted: JoinedEvents = field(init=False)
 
     def __post_init__(self) -> None:
         self.events = JoinedEvents(self.layout, self.partitions.names, self.has_ids)
+        self.predicted = JoinedEvents(self.layout, self.partitions.names, has_labels=False)
 
     def drain(self) -> JoinedEvents:
         """The events since the last call."""
         drained = self.events
         self.events = JoinedEvents(self.layout, self.partitions.names, self.has_ids)
+        return drained
+
+    def drain_predictions(self) -> JoinedEvents:
+        """The new predictions, without their labels, since the last call."""
+        drained = self.predicted
+        self.predicted = JoinedEvents(self.layout, self.partitions.names, has_labels=False)
         return drained
 
     def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
@@ -232,6 +250,7 @@ class Pairing:
         inserted = self.entries.predict(ids, times, number, payload)
         if inserted is not None:
             self._count_new(partition, times[inserted])
+            self._add_predicted(number, times, payload, inserted)
             if inserted.all():
                 return
             records, times = records.select(~inserted), times[~inserted]
@@ -250,8 +269,19 @@ class Pairing:
                 self._predict_one(partition, ids[n], entries[n], old)
             new = np.ones(len(ids), dtype=np.bool_)
             new[others] = False
-            times = times[new]
+            times, entries = _picked([times, entries], new)
         self._count_new(partition, times)
+        if self.has_predictions:
+            self.predicted.add(number, (), (), times.tolist(), [one.payload for one in entries])
+
+    def _add_predicted(
+        self, number: int, times: IntArray, payload: list[Column], inserted: BoolArray
+    ) -> None:
+        """Add new predictions by columns, where predictions are counted without their labels."""
+        if self.has_predictions:
+            if not inserted.all():
+                times, *payload = _picked([times, *payload], inserted)
+            self.predicted.add_columns(number, [], [], times, payload)
 
     def _count_new(self, partition: str, times: IntArray) -> None:
         self.coverage.count(partition, "predictions", len(times))
@@ -419,6 +449,7 @@ class Pairing:
         if inserted is not None:
             columns = _picked([ids, labels, times, *payload], inserted)
             self._count_complete(partition, times[inserted])
+            self._add_predicted(number, times, payload, inserted)
             self.events.add_columns(number, columns[0], columns[1], columns[2], columns[3:])
             if inserted.all():
                 return
@@ -441,6 +472,8 @@ class Pairing:
         if len(times):
             self.events.add(number, ids, labels, moments, payloads)
             self._count_complete(partition, times)
+            if self.has_predictions:
+                self.predicted.add(number, (), (), moments, payloads)
 
     def _count_complete(self, partition: str, times: IntArray) -> None:
         for name in ("predictions", "labels", "joined"):
@@ -467,6 +500,8 @@ class Pairing:
             return
         self.coverage.count(partition, "predictions")
         self.coverage.predicted.add_one(entry.time)
+        if self.has_predictions:
+            self.predicted.add(entry.partition, (), (), (entry.time,), (entry.payload,))
         if old is not None:
             # As long as the labels would have been kept, so that they are superseded for as long.
             entry = msgspec.structs.replace(entry, newest=max(entry.time, old.newest))

@@ -19,6 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -63,6 +64,8 @@ class CollectedEvents:
 
     parts: dict[str, list[tuple[EventColumns, RawBatch | None]]] = field(default_factory=dict)
     reverted: dict[str, list[Event]] = field(default_factory=dict)
+    predicted: dict[str, EventColumns] = field(default_factory=dict)
+    """Predictions that were read for the first time, without their labels."""
 
     def add(self, partition: str, events: EventColumns, batch: RawBatch | None = None) -> None:
         """Collect complete records; ``batch`` has their bytes, for the quarantine."""
@@ -71,7 +74,11 @@ class CollectedEvents:
 
     def add_columns(self, partition: str, columns: dict[str, Column]) -> None:
         """Collect joined events, which are no records of a source."""
-        self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
+        self.add(partition, _without_places(columns))
+
+    def predict(self, partition: str, columns: dict[str, Column]) -> None:
+        """Collect predictions, which are counted once."""
+        self.predicted[partition] = _without_places(columns)
 
     def revert(self, partition: str, event: Event) -> None:
         """Revert an event that was counted or is collected."""
@@ -82,7 +89,8 @@ class Counting:
     """Counts events in every window at once; ``fields`` is needed to write a rejected event.
 
     ``in_order``: events are added in the order of their partition, which decides lateness; False
-    for the events of a join.
+    for the events of a join. ``predicted``: the evaluators that count predictions without labels,
+    and the model of each.
     """
 
     def __init__(
@@ -93,8 +101,12 @@ class Counting:
         in_order: bool,
         valid_from: ValidFrom | None = None,
         examples: Examples | None = None,
+        predicted: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.evaluators = dict(evaluators)
+        self.labelled = [name for name in evaluators if name not in predicted]
+        """The evaluators of events with labels: the windows of the settings."""
+        self._predicted = predicted
         self.examples = examples
         self._valid_from = ValidFrom() if valid_from is None else valid_from
         self._dimensions = {
@@ -103,7 +115,7 @@ class Counting:
         self._fields = fields
         self._in_order = in_order
         self._newest: dict[tuple[str, str], int] = {}
-        self.late = {window: LateShare() for window in evaluators}
+        self.late = {window: LateShare() for window in self.labelled}
         """The share of each window's recent events that it dropped."""
 
     def recover(self, rows: Iterable[StateRow]) -> None:
@@ -146,19 +158,44 @@ class Counting:
             for window, delta in deltas.items():
                 taken = self._parts_of(window, events_back)
                 back.setdefault(window, []).extend(taken)
-                rows.write(partition, window, number, delta, taken)
-                try:
-                    self.evaluators[window].merge(delta)  # type: ignore[arg-type]
-                except (InputError, StateError) as error:
-                    raise StoreError(
-                        f"window {window!r} has no room for more events: {error}; nothing of "
-                        "this checkpoint was counted"
-                    ) from None
-                self._note_newest(partition, window, delta)
+                self._merge(rows, partition, window, number, delta, taken)
         for window, taken in back.items():
             for event in taken:
                 revert_event(self.evaluators[window], event)
+        for partition, columns in sorted(events.predicted.items()):
+            self._predict(rows, partition, number, columns)
         return counted, rejected
+
+    def _merge(
+        self,
+        rows: StateRows,
+        partition: str,
+        window: str,
+        number: int,
+        delta: Evaluation,
+        reverted: list[Event],
+    ) -> None:
+        rows.write(partition, window, number, delta, reverted)
+        try:
+            self.evaluators[window].merge(delta)  # type: ignore[arg-type]
+        except (InputError, StateError) as error:
+            raise StoreError(
+                f"window {window!r} has no room for more events: {error}; nothing of "
+                "this checkpoint was counted"
+            ) from None
+        self._note_newest(partition, window, delta)
+
+    def _predict(self, rows: StateRows, partition: str, number: int, events: EventColumns) -> None:
+        """Count predictions without their labels; one that is refused is so when it is joined."""
+        times = _times(events)
+        assert times is not None
+        bad = _weights_not_whole(events)
+        order = np.argsort(times, kind="stable")  # so that no event makes another late
+        events = events.select(order[~np.isin(order, list(bad))] if bad else order).coded()
+        for name, model in self._predicted.items():
+            delta = self.evaluators[name].delta()
+            self._count_in(name, delta, _of_model(events, model))
+            self._merge(rows, partition, name, number, delta, [])
 
     def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
         """The reverted events that a window holds, with the part of each that it holds."""
@@ -198,7 +235,7 @@ class Counting:
         self, partition: str, parts: list[tuple[EventColumns, RawBatch | None]]
     ) -> tuple[dict[str, Evaluation], int, list[RejectedEvent]]:
         if not parts:
-            return {name: main.delta() for name, main in self.evaluators.items()}, 0, []
+            return {name: self.evaluators[name].delta() for name in self.labelled}, 0, []
         events = joined([part for part, _ in parts])
         ids: Any = events.columns.pop("id", None) if self.examples is not None else None
         left = np.arange(events.rows)
@@ -218,9 +255,9 @@ class Counting:
             chosen = shared if whole else shared.select(left)
             found: dict[int, InputError] = {}
             deltas = {}
-            for window, main in self.evaluators.items():
+            for window in self.labelled:
                 newest = self._newest.get((partition, window)) if self._in_order else None
-                deltas[window] = delta = main.delta(newest=newest)
+                deltas[window] = delta = self.evaluators[window].delta(newest=newest)
                 for position, error in self._count_in(window, delta, chosen).items():
                     found.setdefault(int(left[position]), error)
             if not found:
@@ -263,6 +300,24 @@ class Counting:
         bad = bad._replace(raw=batch.messages[at])
         time = None if batch.times is None else int(batch.times[at])
         return RejectedEvent(bad, batch.kind, time, cut=False)
+
+
+def _without_places(columns: dict[str, Column]) -> EventColumns:
+    return EventColumns(columns, np.zeros(len(columns["time"]), np.int64))
+
+
+def _of_model(events: EventColumns, model: str) -> EventColumns:
+    """The predictions of one of several models, as those of the only one."""
+    if not model:
+        return events
+    columns = {}
+    for name, column in events.columns.items():
+        kind, _, of = name.partition(":")
+        if kind not in ("y_pred", "score"):
+            columns[name] = column
+        elif of == model:
+            columns[kind] = column
+    return EventColumns(columns, events.places)
 
 
 def _times(events: EventColumns) -> IntArray | None:

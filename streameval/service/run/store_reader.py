@@ -22,7 +22,6 @@ from streameval.events.time import wall_time
 from streameval.service.alerts.shared import AlertReader, SharedAlerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
-    evaluation_of,
     fingerprint,
     open_evaluators,
     with_stored_defaults,
@@ -75,7 +74,6 @@ class MergedStates:
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
-        self._windows = {window.name: window for window in settings.window}
         self.evaluators = open_evaluators(settings)
         self._shares: dict[tuple[str, str, str], _Share] = {}
 
@@ -95,7 +93,7 @@ class MergedStates:
         found: dict[tuple[str, str], list[int]] = {}
         query = 'SELECT partition, "window", number FROM states ORDER BY partition, number'
         for partition, window, number in connection.execute(query):
-            if window in self._windows:
+            if window in (self.evaluators if steps is None else steps):
                 found.setdefault((partition, window), []).append(number)
         anew: set[str] = set()
         if again:
@@ -131,7 +129,7 @@ class MergedStates:
         return changed
 
     def _new(self, window: str) -> Evaluation:
-        return evaluation_of(self._settings, self._windows[window])
+        return open_evaluators(self._settings)[window]
 
     def _merge(self, window: str) -> None:
         """Merge a window from the shares of its partitions."""

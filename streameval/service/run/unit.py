@@ -19,7 +19,12 @@ import numpy as np
 
 from streameval.events.time import wall_time
 from streameval.service.alerts.rules import Alerts
-from streameval.service.config.evaluators import kept_metrics, open_evaluators, with_stored_defaults
+from streameval.service.config.evaluators import (
+    kept_metrics,
+    open_evaluators,
+    predicted_windows,
+    with_stored_defaults,
+)
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LabelKind
@@ -53,6 +58,7 @@ class UnitChanges(NamedTuple):
     complete: CollectedEvents
     """Records that needed no join."""
     joined: JoinedEvents | None
+    predicted: JoinedEvents | None
     positions: dict[str, ReadPartition]
     quarantine: QuarantineChanges
     parts: list[tuple[Staged[Any], Any]]
@@ -96,6 +102,7 @@ class Unit:
                 in_order=join is None,
                 valid_from=self.valid_from,
                 examples=merged_examples(settings, [meta.get(EXAMPLES)]),
+                predicted={name: one.model for name, one in predicted_windows(settings).items()},
             )
             self.counting.recover(read_rows(connection))
             self._rows = StateRows(connection)
@@ -125,8 +132,8 @@ class Unit:
     def configure(self, settings: RunSettings) -> None:
         """Replace the metrics shown and the settings of the quarantine; what windows keep stays."""
         settings = with_stored_defaults(settings, stored_retention(self.store.meta()))
-        for evaluator in self.counting.evaluators.values():
-            evaluator.show(kept_metrics(settings))
+        for window in self.counting.labelled:
+            self.counting.evaluators[window].show(kept_metrics(settings))
         self.settings = settings
         self.quarantine.settings = settings.quarantine
         keep_settings(self.store, settings)
@@ -160,12 +167,12 @@ class Unit:
 
     def stage(self, partitions: Iterable[str]) -> UnitChanges:
         """The changes since the last call; nothing expires before each partition was read."""
-        joined = None
+        joined = predicted = None
         parts: list[tuple[Staged[Any], Any]] = []
         if self.join is not None:
             # Partitions that were not read at all may hold old records.
             self.join.expect(partitions)
-            joined = self.join.drain()
+            joined, predicted = self.join.drain(), self.join.drain_predictions()
             parts.append((self.join, self.join.stage()))
         positions, quarantine = self.positions.stage(), self.quarantine.stage()
         parts += [(self.positions, positions), (self.quarantine, quarantine)]
@@ -177,6 +184,7 @@ class Unit:
             self._now(),
             complete,
             joined,
+            predicted,
             positions,
             quarantine,
             parts,
@@ -229,6 +237,9 @@ class Unit:
 
     def _count(self, changes: UnitChanges) -> int:
         events, joined = changes.complete, changes.joined
+        if changes.predicted is not None:
+            for partition, columns in changes.predicted.counted.items():
+                events.predict(partition, columns)
         if joined is not None:
             for partition, columns in joined.counted.items():
                 events.add_columns(partition, columns)

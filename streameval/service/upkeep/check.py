@@ -9,6 +9,7 @@ from typing import Any
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation, reference_of
+from streameval.evaluator.predictions import Predictions
 from streameval.service.alerts.rules import AlertBook, restore_alerts
 from streameval.service.config.address import is_postgres
 from streameval.service.join.counters import OUTCOMES_OF_LABELS
@@ -208,6 +209,11 @@ def _window_fault(
     for name in {**kept, **windows}:
         evaluator = windows.get(name)
         seen = 0 if evaluator is None else sum(evaluator.arrivals.values())
+        if isinstance(evaluator, Predictions):
+            read = 0 if counts.join is None else counts.join["predictions"]
+            if seen > read:
+                return f"{name!r} has {seen:,} predictions of {read:,}"
+            continue
         if seen > counts.events:
             return f"window {name!r} has seen {seen:,} events of {counts.events:,}"
         later = name in valid_from.windows or name in valid_from.panes

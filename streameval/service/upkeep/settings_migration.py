@@ -18,10 +18,12 @@ from streameval.metrics.registry import find
 from streameval.service.alerts.rules import stored_book
 from streameval.service.config.evaluators import (
     KEPT,
+    PREDICTED,
     RetentionOptions,
     comparison_of,
     evaluator_of,
     fingerprint,
+    open_evaluators,
     retention_of,
     slice_fields,
     spec_of,
@@ -141,7 +143,7 @@ def view_of(
     migration = migration_of(path, connection, wanted, now)
     if not migration.converts:
         return UnitView(migration.valid_from)
-    kept = {window.name: _unchanged for window in wanted.window}
+    kept = {name: _unchanged for name in open_evaluators(wanted) if name not in migration.removed}
     return UnitView(migration.valid_from, kept | migration.steps)
 
 
@@ -175,7 +177,8 @@ class _SettingsComparison:
         was = {key[7:]: value for key, value in stored_fingerprint(self._meta).items()}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # Settings that an older release did not write are unchanged, and these the default.
-        unwritten = {key: "null" if key in _SET_ONLY else value for key, value in got.items()}
+        absent = (*_SET_ONLY, PREDICTED)
+        unwritten = {key: "null" if key in absent else value for key, value in got.items()}
         self._was: dict[str, Any] = {
             key: decoded(text, object, f"{key} is") for key, text in {**unwritten, **was}.items()
         }
@@ -211,11 +214,13 @@ class _SettingsComparison:
         for key in _FIXED:
             self._require_same(key, self._was.get(key), self._got.get(key))
         merged = merged_windows(self._connection)
-        self._merged = {name: reference_of(one) for name, one in merged.items()}
+        windows = self._was["window"]
+        self._merged = {name: reference_of(merged[name]) for name in windows if name in merged}
         self._coarsened = self._bounded and any(
             one.get("index", {}).get("level") for one in self._state_sets()
         )
         self._compare_kept()
+        self._compare_predictions()
         if "evaluator.models" in self._got:
             self._compare_only_windows()
             return self.migration
@@ -314,6 +319,25 @@ class _SettingsComparison:
             for key, was in msgspec.structs.asdict(kept).items():
                 where = "evaluator" if getattr(given, key) is None else f"window.{name}"
                 self._require_same(f"{where}.{key}", was, getattr(window, key), _RENAME)
+
+    def _compare_predictions(self) -> None:
+        """Predictions without labels begin anew where their options change."""
+        was: dict[str, Any] = self._was.get(PREDICTED) or {}
+        got: dict[str, Any] = self._got.get(PREDICTED) or {}
+        valid_from = self.migration.valid_from
+        for name in {**was, **got}:
+            if was.get(name) == got.get(name):
+                continue
+            valid_from.windows.pop(name, None)
+            if name in was:
+                self.migration.removed.append(name)
+            window = name.partition(":")[0]
+            if name not in got:
+                self._report(f"predictions of window {window!r} are no longer counted")
+                continue
+            if self._begin is not None:
+                valid_from.windows[name] = self._begin
+            self._report(f"counting predictions of window {window!r} {self._beginning()}")
 
     def _compare_alerts(self) -> None:
         text = stored_book(self._connection)
@@ -487,7 +511,7 @@ class _SettingsComparison:
     def _compare_only_windows(self) -> None:
         """Compare windows and metrics, the only settings of several models that may change."""
         new = self._new_evaluator()
-        free = {"window", KEPT}
+        free = {"window", KEPT, PREDICTED}
         old = comparison_of(self._old_evaluator(), self._settings)
         if comparison_of(new, self._settings).keeps == old.keeps:
             free.add("evaluator.metrics")
