@@ -473,8 +473,10 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         >>> ev.span
         ('2023-11-14T22:00:00Z', '2023-11-14T22:13:20Z')
         """
-        first, latest = self._total.first_pane, self.newest
-        return None if first is None or latest is None else (iso_time(first), iso_time(latest))
+        marks, latest = self._total.marks, self.newest
+        return (
+            (iso_time(marks[0].start), iso_time(latest)) if marks and latest is not None else None
+        )
 
     @property
     @locked

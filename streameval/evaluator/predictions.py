@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Self, TypeAlias
 
 from streameval.errors import InputError, MetricError, shown
@@ -20,7 +20,7 @@ from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
 from streameval.states.state_set import StateSet
 from streameval.uncertainty.differences import FALSE_DISCOVERIES
-from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted
+from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted, score_shares
 from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
@@ -237,19 +237,7 @@ class Predictions(Evaluator):
             InputError: There are too few labelled events.
             MetricError: The metric has no expectation, or the tasks differ.
         """
-        views = self.total, _view(labelled)
-        if not views[1]._context.input.labelled:
-            got = "predictions without them"
-            raise InputError("labelled", expected="events with true labels", got=got)
-        state = "class_probability" if self._context.positive is None else "index"
-        with _locked(views):
-            sets = [_fed(view, f"expected {name}", state) for view in views]
-            first, second = (getattr(one, state) for one in sets)
-            sizes = sets[0].effective_size(state), sets[1].effective_size(state)
-            threshold = self._input.threshold
-            return expected(
-                name, first, second, threshold=threshold, level=level, sizes=sizes, **params
-            )
+        return expected_of(self.total, _view(labelled), name, level=level, **params)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -284,9 +272,10 @@ def _view(reference: Reference) -> View:
 
 @contextmanager
 def _locked(views: Sequence[View]) -> Iterator[None]:
-    """With the locks of both, in one order for either first, so that threads cannot deadlock."""
-    first, second = sorted((view._context.lock for view in views), key=id)
-    with first, second:
+    """With the locks of all, in one order for either first, so that threads cannot deadlock."""
+    with ExitStack() as held:
+        for lock in sorted((view._context.lock for view in views), key=id):
+            held.enter_context(lock)
         yield
 
 
@@ -300,6 +289,25 @@ def _fed(view: View, name: str, state: str) -> StateSet:
             "classes one_vs_rest(label) has the scores of one"
         )
     return view._fed(name, state)
+
+
+def expected_of(
+    predictions: View, labelled: View, name: str, *, level: float = 0.95, **params: Any
+) -> Interval:
+    """The expected metric of a view; see :meth:`Predictions.expected`."""
+    views = predictions, labelled
+    if not labelled._context.input.labelled:
+        got = "predictions without them"
+        raise InputError("labelled", expected="events with true labels", got=got)
+    state = "class_probability" if predictions._context.positive is None else "index"
+    with _locked(views):
+        sets = [_fed(view, f"expected {name}", state) for view in views]
+        first, second = (getattr(one, state) for one in sets)
+        sizes = sets[0].effective_size(state), sets[1].effective_size(state)
+        threshold = predictions._context.input.threshold
+        return expected(
+            name, first, second, threshold=threshold, level=level, sizes=sizes, **params
+        )
 
 
 def drift_between(
@@ -324,6 +332,29 @@ def drift_between(
             here, there = (", ".join(map(shown, side)) for side in sides)
             raise MetricError(f"{name} compares the same labels, got {here} and {there}")
         return drift(name, *sides, method=method, level=level, sizes=sizes)
+
+
+def shares_between(
+    now: View, reference: View | None, bins: int = 20
+) -> tuple[list[float], list[Label], list[float], list[float]]:
+    """The shares of the events on common bins of score, or by predicted label.
+
+    Edges or labels of the bins, the other being empty; then the shares of both sides.
+    """
+    views = [now] if reference is None else [now, reference]
+    with _locked(views):
+        if now._context.positive is not None:
+            indices = [view._window.current().index for view in views]
+            if all(index is not None for index in indices):
+                edges, *shares = score_shares(*indices, bins=bins)
+                return edges, [], *[*shares, []][:2]
+        weights = [_predicted(view._fed("shares", "confusion"), view) for view in views]
+        labels = sorted(weights[0] | weights[-1], key=lambda label: -weights[0].get(label, 0))
+        shares = [
+            [held.get(label, 0) / (sum(held.values()) or 1) for label in labels[:bins]]
+            for held in weights
+        ]
+        return [], labels[:bins], *[*shares, []][:2]
 
 
 def _predicted(state_set: StateSet, view: View) -> dict[Label, Weight]:

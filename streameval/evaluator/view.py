@@ -1021,29 +1021,26 @@ class View(Readings, metaclass=PublicClass):
 
     @property
     @locked
-    def first_pane(self) -> int | None:
-        """Windows of panes: the start of the oldest one that is kept, in µs since 1970."""
+    def marks(self) -> list[PaneMark]:
+        """The retained panes, the oldest first; none where the window is not of panes."""
         panes = panes_of(self._window)
-        return None if panes is None else min((mark.start for mark in panes.marked()), default=None)
+        return [] if panes is None else panes.marked()
+
+    @locked
+    def of_panes(self, starts: Iterable[int]) -> View:
+        """The merge of some retained panes, as a view that stays; raises MetricError."""
+        panes = self._panes("the events of some panes need a window of panes")
+        merged = StateSet(self._context.plan)
+        for start in starts:
+            merged.merge(panes.state_set_from(start))
+        return View(cast(Window, _Unchanging(merged)), self._context)
 
     @locked
     def before(self, length_us: int) -> View:
-        """The window one length before this one, of its retained panes, as a view that stays.
-
-        Args:
-            length_us: The window's length, in microseconds.
-
-        Raises:
-            MetricError: The window is not of panes.
-        """
-        panes = self._panes("the window before needs a window of panes")
-        marks = panes.marked()
+        """The window one length before this one; raises MetricError where it has no panes."""
+        marks = self.marks
         end = marks[-1].end - length_us if marks else 0
-        merged = StateSet(self._context.plan)
-        for mark in marks:
-            if end - length_us < mark.end <= end:
-                merged.merge(panes.state_set_from(mark.start))
-        return View(cast(Window, _Unchanging(merged)), self._context)
+        return self.of_panes(mark.start for mark in marks if end - length_us < mark.end <= end)
 
 
 explains_attributes(View, "view")

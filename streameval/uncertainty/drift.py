@@ -508,3 +508,34 @@ def drifted(drifts: Mapping[_Key, Drift], rate: float = FALSE_DISCOVERIES) -> di
     """
     adjusted = benjamini_hochberg([one.p_value for one in drifts.values()])
     return {key: one for (key, one), p in zip(drifts.items(), adjusted, strict=True) if p <= rate}
+
+
+def score_shares(*indices: ScoreIndex, bins: int = 20) -> tuple[list[float], ...]:
+    """The edges of bins of equal width, and the share of the events of each index in each bin.
+
+    From 0 to 1, or from the smallest score of all to the largest where one is outside. The last bin
+    has its upper edge too. Without events there are no bins.
+
+    >>> first, second = ScoreIndex([(False, 0.1), (False, 0.9)]), ScoreIndex([(False, 1.0)])
+    >>> score_shares(first, second, bins=2)
+    ([0.0, 0.5, 1.0], [0.5, 0.5], [0.0, 1.0])
+    """
+    groups = [index.groups() for index in indices]
+    finite = np.concatenate([scores[np.isfinite(scores)] for scores, _, _ in groups])
+    if not len(finite):
+        return ([], *([] for _ in indices))
+    low, high = float(finite.min()), float(finite.max())
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    elif low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = low + (high - low) * (np.arange(bins + 1) / bins)
+    edges[-1] = high
+    shares = []
+    for scores, positives, negatives in groups:
+        weight = positives + negatives
+        place = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, bins - 1)
+        held = total_weight_by_group(place, bins, weight)
+        total = sum(held)
+        shares.append([one / total if total else 0.0 for one in held])
+    return (edges.tolist(), *shares)

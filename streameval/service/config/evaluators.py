@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ from streameval.windows.kinds import KINDS, window_spec
 from streameval.windows.window import WindowKind, WindowSpec
 
 _MOST_MAIN = 6
+
+_Loaded = TypeVar("_Loaded", bound=Evaluation)
 
 KEPT = "kept"
 """The key of what windows keep in a :func:`fingerprint`."""
@@ -182,8 +184,10 @@ def predictions_of(settings: RunSettings, window: WindowSettings) -> Predictions
     return Predictions(spec.kind, **{**spec.arguments, "metrics": None})
 
 
-def open_reference(settings: RunSettings, path: str) -> Evaluator:
-    """The evaluator of a state file that alerts compare with; StateError if its metrics differ."""
+def open_reference(
+    settings: RunSettings, path: str, load: Callable[[str], _Loaded] = load
+) -> _Loaded:
+    """What a run is compared with, out of a state file; StateError if its metrics differ."""
     reference = load(path)
     mine = evaluator_of(settings, WindowSettings(name="all")).options
     theirs = reference.options

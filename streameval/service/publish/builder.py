@@ -33,11 +33,14 @@ from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
     open_reference,
+    predicted_windows,
+    predictions_name,
     window_spec_text,
 )
 from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.join.examples import Examples
 from streameval.service.lateness import LateShare
+from streameval.service.publish.predictions import PredictionReports
 from streameval.service.publish.snapshot import (
     Checkpoint,
     ClassRow,
@@ -49,6 +52,7 @@ from streameval.service.publish.snapshot import (
     ModelDifference,
     OpenedPart,
     Partition,
+    PredictionReport,
     Quarantine,
     Report,
     Series,
@@ -59,6 +63,7 @@ from streameval.service.publish.snapshot import (
     Task,
     Value,
     Window,
+    ends_of,
     finite,
 )
 from streameval.service.store.valid_from import ValidFrom, note_valid_from
@@ -83,6 +88,9 @@ _RESAMPLED_SHARE = 0.02
 
 _COMPARED_SHARE = 0.05
 """The same of the comparisons of several models."""
+
+_PREDICTED_SHARE = 0.05
+"""The same of what predictions say before their labels are there."""
 
 _COMPARED_SLICES = 1_000
 """Most slices of a comparison in a snapshot."""
@@ -190,11 +198,18 @@ class SnapshotBuilder:
             )
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = CachedPart(partial(self._make_panes, name))
+        self._reports = PredictionReports(settings, evaluators)
+        self._predicted = {
+            window.name: CachedPart(partial(self._make_predicted, window.name))
+            for window in settings.window
+            if predicted_windows(settings)
+        }
         # Half of the time is for the totals, which readers wait for; they are made first.
         groups: list[tuple[list[CachedPart[Any]], float, float]] = [
             ([*self._totals.values()], _SHARE / 2, math.inf),
             ([*self._panes.values(), *self._slices.values()], _SHARE / 2, math.inf),
             ([*self._resampled.values()], _RESAMPLED_SHARE, _FORCED_SECONDS),
+            ([*self._predicted.values()], _PREDICTED_SHARE, math.inf),
             ([*self._compared.values()], _COMPARED_SHARE, -1.0),
         ]
         self._parts = [
@@ -246,6 +261,7 @@ class SnapshotBuilder:
         force: bool = False,
     ) -> Snapshot:
         """A snapshot, still without alerts."""
+        self._reports.labelled_until = labelled_until
         for part, share, forced in self._parts:
             may = force and part.expected() <= forced
             part.refresh(self._clock, share, now, force=may)
@@ -293,6 +309,7 @@ class SnapshotBuilder:
                 window: msgspec.structs.replace(part.value, as_of=iso_time(part.as_of))
                 for window, part in self._compared.items()
             },
+            predictions={window: part.value for window, part in self._predicted.items()},
             join=joined,
             partitions=partitions,
             quarantine=msgspec.convert(quarantine, Quarantine),
@@ -325,13 +342,19 @@ class SnapshotBuilder:
         cells = self.examples.cells(spec, names, evaluator.newest, holds)
         return msgspec.convert(cells, list[ExampleCell])
 
+    def _make_predicted(
+        self, window: str, key: SliceKey | None = None, model: str = ""
+    ) -> PredictionReport:
+        since = self.valid_from.windows.get(predictions_name(window, model))
+        return self._reports.make(window, key, model, since)
+
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""
         _, names = self._by_formula(self._totals[window].value.report.metrics)
         view = self._evaluator(window).total
         if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
             return {}
-        return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
+        return {row.metric: Value.of(row) for row in view.report(names, intervals=self._level)}
 
     def _with_resampled(self, window: str) -> Report:
         """A window's report with the newest resampled intervals."""
@@ -419,7 +442,7 @@ class SnapshotBuilder:
             view = given if isinstance(given, View) else given[model or given.models[0]]
             rows = {row.metric: row for row in _rows(view, plain, self._level)}
             rows |= {row.metric: row for row in _rows(view, resampled, None)}
-            ends = {name: _ends(row) for name, row in rows.items()}
+            ends = {name: ends_of(row) for name, row in rows.items()}
             one = Slice(
                 slice=dict(key),
                 name=slice_name(key),
@@ -537,6 +560,8 @@ class SnapshotBuilder:
                     as_of = data.comparison[window].as_of
                     opened = msgspec.structs.replace(self._compare(of_slice), as_of=as_of)
                     self._opened[known] = opened
+                elif part == "predictions":
+                    self._opened[known] = self._make_predicted(window, key, model)
                 else:
                     view = self._view(window, key, model)
                     opened = self._read_part(view, key, data, window, part, metric)
@@ -582,7 +607,7 @@ def _columns(
     """The columns of a series; a metric is None in a pane that has no row of it."""
     rows = {name: [pane.get(name) for pane in panes] for name in names}
     ends = {
-        name: [(None, None) if row is None else _ends(row) for row in rows[name]]
+        name: [(None, None) if row is None else ends_of(row) for row in rows[name]]
         for name in with_ends
     }
     return {
@@ -659,29 +684,10 @@ def _report(view: View, level: float | None) -> Report:
     sure = {row.metric: row for row in view.report(names, intervals=level)} if names else {}
     return Report(
         task=given.task,
-        metrics={row.metric: _value(sure.get(row.metric, row)) for row in given},
+        metrics={row.metric: Value.of(sure.get(row.metric, row)) for row in given},
         level=UNSET if level is None else level,
         **given.notes,
     )
-
-
-def _value(row: ReportRow) -> Value:
-    low, high = _ends(row)
-    found = row.interval
-    method = "" if found is None or not found.defined else found.method
-    ends = [] if row.bounds is None else [row.bounds.low, row.bounds.high]
-    bounds = ends if ends and all(map(math.isfinite, ends)) else UNSET
-    missing = "" if found is None or found.defined or math.isnan(row.value) else found.reason
-    missing = missing.replace(f"there is no interval for {row.metric}", "this metric never has one")
-    missing = missing.replace("Evaluator(intervals=True)", "interval_sums = true under [[window]]")
-    return Value(
-        finite(row.value), row.support, row.reason, low, high, method, bounds, no_interval=missing
-    )
-
-
-def _ends(row: ReportRow) -> tuple[float | None, float | None]:
-    found = row.interval
-    return (None, None) if found is None else (finite(found.low), finite(found.high))
 
 
 def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[ReportRow]:

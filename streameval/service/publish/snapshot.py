@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from streameval.evaluator.reports import ReportRow
 from streameval.metrics.curves import SERVED_CURVES
 from streameval.service.sources.raw import LagUnit, Position
 from streameval.tasks.registry import task_names
@@ -79,6 +80,24 @@ class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     no_interval: Annotated[
         str, note("Why there is no interval; missing: there is, or it is resampled.")
     ] = ""
+
+    @classmethod
+    def of(cls, row: ReportRow) -> Value:
+        """A row of a report."""
+        low, high = ends_of(row)
+        found = row.interval
+        method = "" if found is None or not found.defined else found.method
+        ends = [] if row.bounds is None else [row.bounds.low, row.bounds.high]
+        bounds = ends if ends and all(map(math.isfinite, ends)) else UNSET
+        missing = "" if found is None or found.defined or math.isnan(row.value) else found.reason
+        missing = missing.replace(
+            f"there is no interval for {row.metric}", "this metric never has one"
+        )
+        missing = missing.replace(
+            "Evaluator(intervals=True)", "interval_sums = true under [[window]]"
+        )
+        value, support = finite(row.value), row.support
+        return cls(value, support, row.reason, low, high, method, bounds, no_interval=missing)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -511,6 +530,12 @@ class Publisher:
                 lambda: self._current is not None and self._current.sequence > sequence, timeout
             )
             return self._current
+
+
+def ends_of(row: ReportRow) -> tuple[float | None, float | None]:
+    """The ends of a row's interval; None in place of those that there are none of."""
+    found = row.interval
+    return (None, None) if found is None else (finite(found.low), finite(found.high))
 
 
 def finite(value: float | None) -> float | None:

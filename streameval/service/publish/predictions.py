@@ -1,0 +1,306 @@
+"""What a run says of predictions before their labels are there: rates, drift, expected metrics.
+
+A pane is *mature* when no label of it is waited for any longer. Drift, expected metrics and the
+distribution are of the predictions in the other panes, against a reference: a state file, or the
+oldest panes that are mature. The panes that are mature show how the expected metrics have held.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from streameval.errors import InputError, MetricError, StateError
+from streameval.evaluator.comparison import Evaluation, load_any
+from streameval.evaluator.predictions import drift_between, expected_of, shares_between
+from streameval.evaluator.slices import SliceKey
+from streameval.evaluator.view import View
+from streameval.events.time import iso_time
+from streameval.service.config.evaluators import (
+    kind_of_settings,
+    main_metrics,
+    open_reference,
+    predictions_name,
+)
+from streameval.service.config.settings import RunSettings, interval_level
+from streameval.service.publish.snapshot import (
+    Drift,
+    EstimateCheck,
+    PredictionReport,
+    PredictionSeries,
+    ScoreShares,
+    Value,
+    finite,
+)
+from streameval.tasks.registry import TASKS
+from streameval.uncertainty.drift import DRIFTS
+from streameval.uncertainty.expected import check_estimates
+from streameval.uncertainty.interval import Interval
+from streameval.windows.window import PaneMark
+
+log = logging.getLogger(__name__)
+
+_LEVEL = 0.95
+"""The level of expected metrics in a run whose intervals are off."""
+
+_PANES = 200
+"""The newest panes that a report has, and that are compared with their estimates."""
+
+_EXPECTED = "expected."
+"""The prefix of the metrics of alerts that are expected ones."""
+
+_Part: TypeAlias = tuple[str, SliceKey | None, str]
+"""A window, a slice or None, and a model."""
+
+
+class _Reference(NamedTuple):
+    """What predictions are compared with."""
+
+    view: View | None
+    words: str
+    reason: str
+    starts: frozenset[int] = frozenset()
+    """Its panes, which are not compared with themselves."""
+
+
+class _OfPane(NamedTuple):
+    """What is computed of a pane, which stays while neither it nor the reference changes."""
+
+    of: tuple[object, ...]
+    found: Any
+
+
+class PredictionReports:
+    """Computes the report of a window, a slice or a model from the evaluators of a run."""
+
+    def __init__(self, settings: RunSettings, evaluators: Mapping[str, Evaluation]) -> None:
+        self._settings = settings
+        self._evaluators = evaluators
+        self._level = interval_level(settings) or _LEVEL
+        self._label_free = str(TASKS[settings.evaluator.task].unlabelled)
+        watched = [one.metric.partition(_EXPECTED) for one in settings.alert]
+        names = [name for before, _, name in watched if name and not before]
+        self._expected = list(dict.fromkeys([*main_metrics(settings), *names]))
+        self._panes = {
+            window.name for window in settings.window if kind_of_settings(window).name == "panes"
+        }
+        self._file = self._opened(settings.reference.state)
+        self._references: dict[_Part, tuple[tuple[object, ...], View]] = {}
+        self._of_panes: dict[tuple[Any, ...], _OfPane] = {}
+        self.labelled_until: int | None = None
+        """The end of the newest pane that is mature, in microseconds; None: there is none yet."""
+
+    def _opened(self, path: str | None) -> Evaluation | str | None:
+        """The reference of the settings, or why it cannot be read."""
+        if path is None:
+            return None
+        try:
+            return open_reference(self._settings, path, load_any)
+        except StateError as error:
+            log.error("predictions cannot be compared with the reference: %s", error)
+            return str(error)
+
+    def make(
+        self, window: str, key: SliceKey | None = None, model: str = "", since: int | None = None
+    ) -> PredictionReport:
+        """The report of the predictions of a window; of a slice, and of a model, if given."""
+        models = self._settings.evaluator.models or [""]
+        part = window, key, model or models[0]
+        counted = self._evaluators[predictions_name(window, part[2])]
+        view = _view_of(counted, key, part[2])
+        if view is None:
+            counted = counted.emptied()
+            view = _view_of(counted, None, part[2])
+            assert view is not None
+        marks = view.marks[-_PANES:] if window in self._panes else []
+        waiting = [mark for mark in marks if self._is_immature(mark)]
+        now = view.of_panes(mark.start for mark in waiting) if window in self._panes else view
+        reference = self._reference(part)
+        shares = shares_between(now, reference.view)
+        metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
+        return PredictionReport(
+            since=None if since is None else iso_time(since),
+            events=view.support,
+            start=iso_time(waiting[0].start) if waiting else None,
+            end=iso_time(waiting[-1].end) if waiting else None,
+            unlabelled=now.support,
+            metrics={name: value for name, value in metrics.items() if name != "support"},
+            reference=reference.words,
+            reference_reason=reference.reason,
+            drift=_drift(now, reference.view),
+            expected={
+                name: _value(found) for name, found in self._expectation(now, reference).items()
+            },
+            checks=self._checks(part, reference),
+            scores=ScoreShares(*shares),
+            series=self._series(part, view, marks, reference) if window in self._panes else None,
+        )
+
+    def _is_immature(self, mark: PaneMark) -> bool:
+        return self.labelled_until is None or mark.end > self.labelled_until
+
+    def _reference(self, part: _Part) -> _Reference:
+        window, key, model = part
+        path = self._settings.reference.state
+        if isinstance(self._file, str):
+            return _Reference(None, "", self._file)
+        if self._file is not None:
+            view = _view_of(self._file, key, model)
+            if view is None:
+                return _Reference(None, "", f"{path} has no event of this slice")
+            return _Reference(view, str(path), "")
+        if window not in self._panes:
+            reason = "a window without panes is compared with a file: set state under [reference]"
+            return _Reference(None, "", reason)
+        labelled = _view_of(self._evaluators[window], key, model)
+        wanted = self._settings.reference.panes
+        marks = [] if labelled is None else labelled.marks
+        mature = [mark for mark in marks if not self._is_immature(mark)][:wanted]
+        if labelled is None or len(mature) < wanted:
+            reason = f"{len(mature)} of the {wanted} panes of [reference] have all their labels"
+            return _Reference(None, "", reason)
+        starts = frozenset(mark.start for mark in mature)
+        words = f"panes from {iso_time(mature[0].start)} to {iso_time(mature[-1].end)}"
+        # A pane whose label is corrected is no longer the same.
+        now = tuple(mark.frozen for mark in mature)
+        known = self._references.get(part)
+        if known is None or None in now or not _same(known[0], now):
+            known = self._references[part] = now, labelled.of_panes(sorted(starts))
+        return _Reference(known[1], words, "", starts)
+
+    def _expectation(self, now: View, reference: _Reference) -> dict[str, Interval | str]:
+        """The expected metrics, and the reason of one that lacks labelled events."""
+        found: dict[str, Interval | str] = {}
+        for name in self._expected if reference.view is not None else ():
+            try:
+                found[name] = expected_of(now, reference.view, name, level=self._level)  # type: ignore[arg-type]
+            except MetricError:  # it has no expectation
+                continue
+            except InputError as error:
+                found[name] = str(error)
+        return found
+
+    def _of_pane(
+        self, key: tuple[Any, ...], of: tuple[object, ...], make: Callable[[], Any]
+    ) -> Any:
+        """What was computed of a pane, or what is now, where it or the reference has changed."""
+        known = self._of_panes.get(key)
+        if known is None or None in of or not _same(known.of, of):
+            known = self._of_panes[key] = _OfPane(of, make())
+        return known.found
+
+    def _series(
+        self, part: _Part, view: View, marks: Sequence[PaneMark], reference: _Reference
+    ) -> PredictionSeries:
+        def of(mark: PaneMark) -> tuple[Mapping[str, Drift], Mapping[str, Interval | str]]:
+            if mark.start in reference.starts:
+                return {}, {}
+            pane = view.of_panes([mark.start])
+            return _drift(pane, reference.view), self._expectation(pane, reference)
+
+        rows = [
+            self._of_pane(
+                ("series", *part, mark.start),
+                (mark.frozen, reference.view),
+                lambda mark=mark: of(mark),  # type: ignore[misc]
+            )
+            for mark in marks
+        ]
+        names = [name for name in ("positive_rate", "mean_score", "mean_confidence")
+                 if name in {row.metric for row in view.report()}]  # fmt: skip
+        reports = view.pane_reports(["support", *names], {})
+        found = [[row.value for row in reports[mark.start][1]] for mark in marks]
+        measures = dict.fromkeys(name for drifts, _ in rows for name in drifts)
+        expected = dict.fromkeys(name for _, estimates in rows for name in estimates)
+        ends = {
+            name: [_value(estimates.get(name, "")) for _, estimates in rows] for name in expected
+        }
+        return PredictionSeries(
+            start=[iso_time(mark.start) for mark in marks],
+            end=[iso_time(mark.end) for mark in marks],
+            immature=[self._is_immature(mark) for mark in marks],
+            events=[row[0] for row in found],
+            metrics={
+                name: [finite(row[n]) for row in found] for n, name in enumerate(names, 1)
+            },
+            drift={
+                name: [None if (one := drifts.get(name)) is None else one.value
+                       for drifts, _ in rows]
+                for name in measures
+            },
+            expected={name: [one.value for one in values] for name, values in ends.items()},
+            low={name: [one.low for one in values] for name, values in ends.items()},
+            high={name: [one.high for one in values] for name, values in ends.items()},
+        )  # fmt: skip
+
+    def _checks(self, part: _Part, reference: _Reference) -> dict[str, EstimateCheck]:
+        """How the estimates have held in the mature panes, from the scores of labelled events."""
+        window, key, model = part
+        labelled = _view_of(self._evaluators[window], key, model)
+        if reference.view is None or labelled is None or window not in self._panes:
+            return {}
+
+        def of(mark: PaneMark) -> dict[str, tuple[Interval, float]]:
+            pane = labelled.of_panes([mark.start])
+            estimates = self._expectation(pane, reference)
+            return {
+                name: (found, float(pane.value(name)))
+                for name, found in estimates.items()
+                if isinstance(found, Interval)
+            }
+
+        mature = [
+            mark
+            for mark in labelled.marks[-_PANES:]
+            if not self._is_immature(mark) and mark.start not in reference.starts
+        ]
+        found = [
+            self._of_pane(
+                ("check", *part, mark.start),
+                (mark.frozen, reference.view),
+                lambda mark=mark: of(mark),  # type: ignore[misc]
+            )
+            for mark in mature
+        ]
+        checks = {}
+        for name in dict.fromkeys(name for row in found for name in row):
+            both = [row[name] for row in found if name in row]
+            one = check_estimates([pair[0] for pair in both], [pair[1] for pair in both])
+            checks[name] = EstimateCheck(
+                one.panes, one.held, finite(one.error), one.flagged, one.reason
+            )
+        return checks
+
+
+def _view_of(evaluation: Evaluation, key: SliceKey | None, model: str) -> View | None:
+    """All events or a slice; of several models those of one."""
+    found = evaluation.total if key is None else evaluation.slices().get(key)
+    return found if found is None or isinstance(found, View) else found[model]
+
+
+def _same(one: Iterable[object], other: Iterable[object]) -> bool:
+    """Whether the same objects are in both, in their order."""
+    return list(map(id, one)) == list(map(id, other))
+
+
+def _drift(now: View, reference: View | None) -> dict[str, Drift]:
+    """Every measure that both sides keep what it needs of."""
+    found = {}
+    for name in DRIFTS if reference is not None else ():
+        try:
+            one = drift_between(now, reference, name)  # type: ignore[arg-type]
+        except MetricError:
+            continue
+        found[name] = Drift(finite(one.value), finite(one.p_value), one.reason)
+    return found
+
+
+def _value(found: Interval | str) -> Value:
+    """An expected metric as it is published."""
+    if isinstance(found, str):
+        return Value(None, 0, found)
+    support = 0 if math.isnan(found.n) else int(found.n) if found.n.is_integer() else found.n
+    ends = finite(found.low), finite(found.high)
+    return Value(finite(found.value), support, found.reason, *ends, found.method)
