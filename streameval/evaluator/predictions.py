@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
@@ -334,27 +334,34 @@ def drift_between(
         return drift(name, *sides, method=method, level=level, sizes=sizes)
 
 
-def shares_between(
-    now: View, reference: View | None, bins: int = 20
-) -> tuple[list[float], list[Label], list[float], list[float]]:
-    """The shares of the events on common bins of score, or by predicted label.
+class CommonBins(NamedTuple):
+    """The shares of the events of two sides on the same bins."""
 
-    Edges or labels of the bins, the other being empty; then the shares of both sides.
-    """
+    edges: list[float]
+    """Of scores; one more than there are bins. Empty for labels."""
+    labels: list[Label]
+    """The predicted label of each bin; empty for scores."""
+    now: list[float]
+    reference: list[float]
+    """Empty where there is none."""
+
+
+def shares_between(now: View, reference: View | None, bins: int = 20) -> CommonBins:
+    """The shares of the events on common bins of score, or by predicted label."""
     views = [now] if reference is None else [now, reference]
     with _locked(views):
         if now._context.positive is not None:
             indices = [view._window.current().index for view in views]
             if all(index is not None for index in indices):
                 edges, *shares = score_shares(*indices, bins=bins)
-                return edges, [], *[*shares, []][:2]
+                return CommonBins(edges, [], *[*shares, []][:2])
         weights = [_predicted(view._fed("shares", "confusion"), view) for view in views]
         labels = sorted(weights[0] | weights[-1], key=lambda label: -weights[0].get(label, 0))
         shares = [
             [held.get(label, 0) / (sum(held.values()) or 1) for label in labels[:bins]]
             for held in weights
         ]
-        return [], labels[:bins], *[*shares, []][:2]
+        return CommonBins([], labels[:bins], *[*shares, []][:2])
 
 
 def _predicted(state_set: StateSet, view: View) -> dict[Label, Weight]:

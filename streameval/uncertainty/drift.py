@@ -533,7 +533,7 @@ def score_shares(*indices: ScoreIndex, bins: int = 20) -> tuple[list[float], ...
     edges[-1] = high
     shares = []
     for scores, positives, negatives in groups:
-        weight = positives + negatives
+        weight: Any = positives + negatives
         place = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, bins - 1)
         held = total_weight_by_group(place, bins, weight)
         total = sum(held)

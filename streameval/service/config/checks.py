@@ -29,7 +29,9 @@ from streameval.service.config.evaluators import (
     groups_of_alert,
     kept_metric,
     kind_of_settings,
+    open_predicted_reference,
     open_reference,
+    predicted_windows,
     slice_fields,
     spec_of,
     window_keys,
@@ -46,6 +48,7 @@ from streameval.service.config.settings import (
     RUN_METRICS,
     VOLUME,
     AlertSettings,
+    ReferenceSettings,
     RunSettings,
     WindowSettings,
 )
@@ -74,6 +77,7 @@ def check_settings(settings: RunSettings) -> None:
         _check_ahead,
         _check_sources,
         _check_join,
+        _check_reference,
         check_workers,
         _check_alerts,
         _check_serve,
@@ -93,6 +97,24 @@ def _check_paths(settings: RunSettings) -> None:
                 split_path(path)
         except InputError as error:
             raise InputError(key, expected=error.expected, got=shown(path)) from None
+
+
+def _check_reference(settings: RunSettings) -> None:
+    reference = settings.reference
+    if reference == ReferenceSettings():
+        return
+    if not predicted_windows(settings):
+        raise OptionError.requires("reference", "[join] with predictions = true")
+    if reference.state is not None:
+        try:
+            open_predicted_reference(settings, reference.state)
+        except StateError as error:
+            raise InputError(
+                "reference.state",
+                expected="a state file of the run's task and labels",
+                got=str(error),
+                remedy="streameval store export writes one",
+            ) from None
 
 
 def check_store_key(settings: RunSettings) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from streameval.errors import ConfigError, StateError, StreamevalError, shown
-from streameval.evaluator.comparison import Comparison, Evaluation
+from streameval.evaluator.comparison import Comparison, Evaluation, load_any
 from streameval.evaluator.evaluator import Evaluator, load
 from streameval.evaluator.fairness import FAIRNESS, KEPT_METRIC
 from streameval.evaluator.predictions import Predictions
@@ -184,11 +184,17 @@ def predictions_of(settings: RunSettings, window: WindowSettings) -> Predictions
     return Predictions(spec.kind, **{**spec.arguments, "metrics": None})
 
 
-def open_reference(
-    settings: RunSettings, path: str, load: Callable[[str], _Loaded] = load
-) -> _Loaded:
-    """What a run is compared with, out of a state file; StateError if its metrics differ."""
-    reference = load(path)
+def open_reference(settings: RunSettings, path: str) -> Evaluator:
+    """The evaluator of a state file that alerts compare with; StateError if its metrics differ."""
+    return _checked(settings, path, load(path))
+
+
+def open_predicted_reference(settings: RunSettings, path: str) -> Evaluation:
+    """What predictions are compared with, out of a state file of any kind; as above."""
+    return _checked(settings, path, load_any(path))
+
+
+def _checked(settings: RunSettings, path: str, reference: _Loaded) -> _Loaded:
     mine = evaluator_of(settings, WindowSettings(name="all")).options
     theirs = reference.options
     for key in ("task", "positive", "threshold", "bins", "labels"):

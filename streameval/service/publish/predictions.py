@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from streameval.errors import InputError, MetricError, StateError
-from streameval.evaluator.comparison import Evaluation, load_any
+from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.predictions import drift_between, expected_of, shares_between
 from streameval.evaluator.slices import SliceKey
 from streameval.evaluator.view import View
@@ -21,7 +21,7 @@ from streameval.events.time import iso_time
 from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
-    open_reference,
+    open_predicted_reference,
     predictions_name,
 )
 from streameval.service.config.settings import RunSettings, interval_level
@@ -97,7 +97,7 @@ class PredictionReports:
         if path is None:
             return None
         try:
-            return open_reference(self._settings, path, load_any)
+            return open_predicted_reference(self._settings, path)
         except StateError as error:
             log.error("predictions cannot be compared with the reference: %s", error)
             return str(error)
@@ -134,7 +134,7 @@ class PredictionReports:
                 name: _value(found) for name, found in self._expectation(now, reference).items()
             },
             checks=self._checks(part, reference),
-            scores=ScoreShares(*shares),
+            scores=ScoreShares(shares.edges, [*shares.labels], shares.now, shares.reference),
             series=self._series(part, view, marks, reference) if window in self._panes else None,
         )
 
