@@ -140,7 +140,7 @@ def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
         ("a b=5", "--set: expected KEY=VALUE"),
         (
             "join.wat=5",
-            "--set: join.wat: expected a key of join (wait, remember, hot, examples), got the unk",
+            "--set: join.wat: expected a key of join (wait, remember, hot, predictions, examples), ",
         ),
         ("join.hot=many", "--set: join.hot: expected a whole number, got 'many'"),
         ("join.wait=soon", "--set: join.wait: expected a duration such as 90s"),
@@ -307,7 +307,7 @@ def test_the_check_says_what_follows() -> None:
     assert "hunter2" not in text
     assert "max_scores = 65536\ninterval_sums = true\n" in text
     assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in text
-    assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000}
+    assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000, "predictions": True}
 
 
 HOOK = "[webhook]\nurl = 'env:URL'\ntoken = 'env:T'\n"

@@ -494,6 +494,7 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
     ] == [
         "what is kept of scores (all metrics of them)",
         "slice 'device'",
+        "counting predictions of window 'all'",
     ]
     assert drops == {}
     feed(lists, "l", {"id": 0, "y_true": False, "t": START + 9})  # a correction

@@ -77,6 +77,7 @@ time = "time"
 wait = "30m"
 remember = "45m"
 hot = 40
+predictions = false
 [files]
 predictions = ["p"]
 labels = ["l"]

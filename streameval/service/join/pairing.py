@@ -169,10 +169,11 @@ class JoinedEvents:
         ]
 
     def _joined(self, blocks: list[_Block]) -> dict[str, Column]:
-        times = [np.asarray(block.times, dtype=np.int64) for block in blocks]
-        columns: dict[str, Column] = {"time": np.concatenate(times)}
+        columns: dict[str, Column] = {}
         if self._has_labels:
             columns["y_true"] = [label for block in blocks for label in block.labels]
+        times = [np.asarray(block.times, dtype=np.int64) for block in blocks]
+        columns["time"] = np.concatenate(times)
         if self.has_ids:
             columns["id"] = [key for block in blocks for key in block.ids]
         width = len(self._layout)

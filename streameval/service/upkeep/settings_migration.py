@@ -220,9 +220,9 @@ class _SettingsComparison:
             one.get("index", {}).get("level") for one in self._state_sets()
         )
         self._compare_kept()
-        self._compare_predictions()
         if "evaluator.models" in self._got:
             self._compare_only_windows()
+            self._compare_predictions()
             return self.migration
         self._old = self._old_evaluator()
         self._new = self._new_evaluator()
@@ -233,6 +233,7 @@ class _SettingsComparison:
         self._compare_slices()
         self._compare_max_slices()
         self._compare_windows()
+        self._compare_predictions()
         if self._settings.join is not None:
             before = msgspec.structs.replace(
                 self._settings.evaluator, slices=self._was["evaluator.slices"]
