@@ -295,7 +295,8 @@ def export(
     """Write a state file for each window, for `streameval merge` and `report`.
 
     Of a run of several models it is that of the first one; WINDOW.comparison beside it holds
-    all of them, for Comparison.load.
+    all of them, for Comparison.load. WINDOW.predictions.state holds the predictions, counted
+    before their labels, for `streameval drift`.
     """
     if not os.path.isdir(to):
         raise TargetError(f"{to}: there is no such directory")
@@ -306,7 +307,7 @@ def export(
         if isinstance(evaluation, Comparison):
             written[".comparison"] = evaluation
         for ending, one in written.items():
-            path = os.path.join(to, quote(name, safe=" +,=@") + ending)
+            path = os.path.join(to, quote(name.replace(":", "."), safe=" +,=@") + ending)
             try:
                 one.save(path)
             except StateError as error:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from streameval.cli import main
-from streameval.evaluator.evaluator import load
+from streameval.evaluator.comparison import load_any
+from streameval.evaluator.predictions import Predictions
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
 from streameval.service.join.counters import STORED
@@ -50,11 +51,12 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
     finally:
         opened.close()
     for path in sorted(exported.iterdir()):
-        evaluator = load(path)
-        found[f"state {path.stem}"] = decompressed(path.read_bytes())
-        found[f"metrics {path.stem}"] = evaluator.report().to_dict()["metrics"]
+        evaluator: Any = load_any(path)
+        name = path.stem.replace(".predictions", ":predictions")
+        found[f"state {name}"] = decompressed(path.read_bytes())
+        found[f"metrics {name}"] = evaluator.report().to_dict()["metrics"]
         for key, view in evaluator.slices().items():
-            found[f"metrics {path.stem} {dict(key)}"] = view.report().to_dict()["metrics"]
+            found[f"metrics {name} {dict(key)}"] = view.report().to_dict()["metrics"]
     return found
 
 
@@ -207,6 +209,11 @@ def true_states(config: Path, lines: Iterable[Line]) -> dict[str, bytes]:
     met = [(_event(record), labels[key]) for key, record in predictions.items() if key in labels]
     found = {}
     for name, evaluator in open_evaluators(load_settings(config)).items():
+        if isinstance(evaluator, Predictions):
+            for record in predictions.values():
+                evaluator.update(**_event(record))
+            found[name] = evaluator.to_bytes()
+            continue
         for event, given in met:
             evaluator.update(given[0], **event)
             for before, label in pairwise(given):
