@@ -210,6 +210,7 @@ class Run:
         self.names = names
         self.hot = hot
         self.events: Counter[Any] = Counter()
+        self.predicted: Counter[Any] = Counter()
         self.restart()
 
     def read(self, rows: list[Any]) -> int:
@@ -220,6 +221,11 @@ class Run:
     def begin(self) -> None:
         """A checkpoint of what was read so far."""
         absorbed(self.join, self.events)
+        for name, columns in self.join.drain_predictions().counted.items():
+            assert "y_true" not in columns
+            self.predicted.update(
+                (name, *row) for row in zip(columns["time"], columns["score"], strict=True)
+            )
         self.changes = self.join.stage()
 
     def end(self) -> None:
@@ -230,7 +236,7 @@ class Run:
 
     def restart(self) -> None:
         """All of the memory is lost; the last checkpoint holds."""
-        self.join = opened(self.connection, hot=self.hot)
+        self.join = opened(self.connection, hot=self.hot, has_predictions=True)
         self.join.expect(self.names)
 
 
@@ -282,8 +288,8 @@ def batches(rows: list[Any]) -> Iterator[Decoded]:
 
 def played(
     rng: random.Random, queues: dict[str, list[Any]], hot: int
-) -> tuple[Counter[Any], dict[str, Any]]:
-    """Events and counts after reading all, in some order with some kills."""
+) -> tuple[Counter[Any], Counter[Any], dict[str, Any]]:
+    """Events, predictions and counts after reading all, in some order with some kills."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create_tables(connection, *JOIN_TABLES)
         run = Run(connection, list(queues), hot)
@@ -313,7 +319,7 @@ def played(
         run.begin()
         run.end()
         run.restart()
-        return +run.events, run.join.coverage()
+        return +run.events, run.predicted, run.join.coverage()
 
 
 @settings(max_examples=120)
@@ -328,14 +334,19 @@ def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> No
         WAIT,
         REMEMBER,
     )
-    events, coverage = played(rng, queues, hot)
+    events, predicted, coverage = played(rng, queues, hot)
     assert events == expected
+    first: dict[str, Prediction] = {}
+    for record in records:
+        if isinstance(record, Prediction):
+            first.setdefault(record.id, record)
+    assert predicted == Counter((one.partition, one.time, one.score) for one in first.values())
     counts["orphans"] -= coverage["labels_waiting"]
     names = ("predictions", "labels", "joined", "orphans", *STORED)
     assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
     assert coverage["predictions"] == coverage["joined"] + coverage["waiting"] + coverage["expired"]
     # All that is coverage, cohorts, delays and watermark too, is that of another order.
-    assert (events, coverage) == played(rng, queues, hot)
+    assert (events, predicted, coverage) == played(rng, queues, hot)
 
 
 def test_the_stream_of_the_test_has_everything_in_it() -> None:

@@ -147,6 +147,10 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
     assert again.runner.events == whole.runner.events
     # What was taken back is out again: each prediction counts once.
     assert whole.evaluators["all"].confusion.total == first["join"]["joined"]
+    counted = whole.evaluators["all:predictions"]
+    assert counted.total.support == first["join"]["predictions"]
+    assert counted.total.support == sum(view.support for view in counted.slices().values())
+    assert second["predictions"]["all"]["metrics"] == first["predictions"]["all"]["metrics"]
 
 
 def check_examples(lists: Partitions, data: dict[str, Any]) -> None:
