@@ -140,7 +140,7 @@ def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
         ("a b=5", "--set: expected KEY=VALUE"),
         (
             "join.wat=5",
-            "--set: join.wat: expected a key of join (wait, remember, hot, predictions, examples), ",
+            "--set: join.wat: expected a key of join (wait, remember, hot, predictions, ",
         ),
         ("join.hot=many", "--set: join.hot: expected a whole number, got 'many'"),
         ("join.wait=soon", "--set: join.wait: expected a duration such as 90s"),

@@ -272,7 +272,7 @@ class Pairing:
             new[others] = False
             times, entries = _picked([times, entries], new)
         self._count_new(partition, times)
-        if self.has_predictions:
+        if self.has_predictions and entries:
             self.predicted.add(number, (), (), times.tolist(), [one.payload for one in entries])
 
     def _add_predicted(
