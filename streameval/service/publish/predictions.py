@@ -301,6 +301,7 @@ def _value(found: Interval | str) -> Value:
     """An expected metric as it is published."""
     if isinstance(found, str):
         return Value(None, 0, found)
-    support = 0 if math.isnan(found.n) else int(found.n) if found.n.is_integer() else found.n
+    n = float(found.n)
+    support = 0 if math.isnan(n) else int(n) if n.is_integer() else n
     ends = finite(found.low), finite(found.high)
     return Value(finite(found.value), support, found.reason, *ends, found.method)

@@ -1,0 +1,292 @@
+"""Predictions that a run counts before their labels: what is counted, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import ConfigError
+from streameval.service.config.settings import ReferenceSettings, RunSettings
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.store_reader import StoreReader
+from tests.service.test_settings_migration import migrate
+from tests.support.run import JOINED, KEPT, InTurn, Lists, Partitions, Run, opened, settings
+
+HOURS, WAIT, PANE = 40, 8, 3_600_000_000
+START = 1_767_225_600_000_000
+"""2026-01-01, the start of an hour."""
+
+
+def stream(flip: float = 0.0, *, shift: float = 0.0, each: int = 60) -> list[dict[str, Any]]:
+    """Records of so many an hour. From the 20th hour on labels are flipped or scores shifted."""
+    rng = random.Random(7)
+    rows = []
+    for n in range(HOURS * each):
+        hour = n // each
+        score = 1 / (1 + math.exp(-rng.gauss(shift * (hour >= 20), 1.5)))
+        label = rng.random() < score
+        label ^= hour >= 20 and rng.random() < flip
+        time = START + n * PANE // each
+        row = {"id": n, "score": score, "other": score * score, "y_true": label, "time": time}
+        rows.append(row | {"country": "PT" if n % 3 else "DE"})
+    return rows
+
+
+def lists(rows: list[dict[str, Any]]) -> Partitions:
+    """The predictions, and the labels of all but the last hours, each an hour later."""
+    known = rows[: len(rows) * (HOURS - WAIT) // HOURS]
+    labels = [{**{key: row[key] for key in ("id", "y_true")}, "time": row["time"]} for row in known]
+    bare = [{key: value for key, value in row.items() if key != "y_true"} for row in rows]
+    return {
+        "p": ("predictions", [json.dumps(row).encode() for row in bare]),
+        "l": ("labels", [json.dumps(row).encode() for row in labels]),
+    }
+
+
+def joined(store: Path, **changes: Any) -> RunSettings:
+    tables: dict[str, Any] = {
+        "store": str(store),
+        "window": [{"name": "hours", "length": "40h", "pane": "1h"}, {"name": "all"}],
+        "fields": {"id": "id", "score": "score", "time": "time", "time_unit": "us"},
+        "join": {"wait": f"{WAIT}h"},
+        "reference": {"panes": 10},
+        "checkpoint": {"every": "1h", "events": 500},
+    }
+    return settings(**{**JOINED, **tables, **changes})
+
+
+def ran(given: RunSettings, records: Partitions) -> tuple[Run, Any]:
+    with opened(given) as run:
+        run.runner.run([Lists(records, run.runner.positions, InTurn(50))])
+        return run, run.data
+
+
+def evaluated(rows: list[dict[str, Any]], **options: Any) -> se.Evaluator:
+    found = se.Evaluator(**{**KEPT, **options})
+    return found.update_many([r["y_true"] for r in rows], score=[r["score"] for r in rows])
+
+
+def predicted(rows: list[dict[str, Any]]) -> se.Predictions:
+    return se.Predictions(**KEPT).update_many(score=[row["score"] for row in rows])
+
+
+def hours(rows: list[dict[str, Any]], first: int, last: int) -> list[dict[str, Any]]:
+    return [row for row in rows if first <= (row["time"] - START) // PANE < last]
+
+
+def test_the_panes_without_labels_are_compared_with_the_first_that_have_them(
+    tmp_path: Path,
+) -> None:
+    rows = stream(shift=0.6)
+    run, data = ran(joined(tmp_path / "a.db"), lists(rows))
+    found = data["predictions"]["hours"]
+    # The watermark is that of the labels, in the hour before the last WAIT ones.
+    late = found["series"]["immature"].index(True)
+    assert late == HOURS - 2 * WAIT - 1
+    reference, now = evaluated(hours(rows, 0, 10)), predicted(hours(rows, late, HOURS))
+    assert (found["events"], found["unlabelled"]) == (len(rows), len(hours(rows, late, HOURS)))
+    assert found["reference"] == "panes from 2026-01-01T00:00:00Z to 2026-01-01T10:00:00Z"
+    for name in ("ks", "wasserstein", "psi", "jensen_shannon", "chi_squared", "cramers_v"):
+        drift = now.drift(reference, name)
+        assert found["drift"][name]["value"] == drift.value, name
+        assert found["drift"][name].get("p_value") == (
+            None if math.isnan(drift.p_value) else drift.p_value
+        )
+    for name in ("accuracy", "f1", "roc_auc"):
+        value, low, high, *_ = now.expected(name, labelled=reference)
+        one = found["expected"][name]
+        assert (one["value"], one["low"], one["high"]) == (value, low, high), name
+    assert found["metrics"]["positive_rate"]["value"] == now["positive_rate"]
+    assert sum(found["scores"]["now"]) == pytest.approx(1) == sum(found["scores"]["reference"])
+    # Of a pane of the reference there is nothing to compare.
+    series = found["series"]
+    assert series["events"] == [60] * HOURS
+    assert series["drift"]["ks"][:10] == [None] * 10
+    pane = predicted(hours(rows, 30, 31))
+    assert series["drift"]["ks"][30] == pane.drift(reference, "ks").value
+    assert series["low"]["f1"][30] == pane.expected("f1", labelled=reference).low
+    # In a window without panes there is no reference but a file.
+    assert data["predictions"]["all"]["unlabelled"] == len(rows)
+    assert "set state under [reference]" in data["predictions"]["all"]["reference_reason"]
+    # A slice is the same of its own events.
+    read = run.publisher.open_slice
+    snapshot = run.publisher.current()
+    assert read is not None
+    assert snapshot is not None
+    opened_slice = read(snapshot, "hours", "country=DE", "predictions")
+    assert opened_slice is not None
+    of_slice = opened_slice.predictions["hours"]
+    mine = [row for row in rows if row["country"] == "DE"]
+    own = evaluated(hours(mine, 0, 10))
+    assert of_slice.drift["ks"].value == predicted(hours(mine, late, HOURS)).drift(own, "ks").value
+
+
+@pytest.mark.parametrize(("flip", "flagged"), [(0.0, False), (0.1, True)])
+def test_an_estimate_that_fails_is_flagged(tmp_path: Path, flip: float, flagged: bool) -> None:
+    given = joined(tmp_path / "a.db", join={"wait": "1h"}, reference={"panes": 19})
+    rows = stream(flip, each=600)
+    labels = lists(rows)
+    _, data = ran(given, labels)
+    checks = data["predictions"]["hours"]["checks"]
+    assert checks["f1"]["panes"] == HOURS - WAIT - 21
+    assert checks["accuracy"]["flagged"] is flagged
+    assert ("intervals failed" in checks["accuracy"]["reason"]) is flagged
+
+
+def test_a_state_file_is_a_reference(tmp_path: Path) -> None:
+    rows = stream()
+    before = evaluated(hours(rows, 0, 20))
+    before.save(tmp_path / "before.state")
+    predicted(rows[:600]).save(tmp_path / "bare.state")
+    given = joined(tmp_path / "a.db", reference={"state": str(tmp_path / "before.state")})
+    _, data = ran(given, lists(rows))
+    found = data["predictions"]["all"]
+    assert found["reference"] == str(tmp_path / "before.state")
+    assert found["drift"]["ks"]["value"] == predicted(rows).drift(before, "ks").value
+    # Predictions without labels are no reference of an expectation.
+    given = joined(tmp_path / "b.db", reference={"state": str(tmp_path / "bare.state")})
+    _, data = ran(given, lists(rows))
+    found = data["predictions"]["all"]
+    assert found["drift"]["psi"]["value"] > 0
+    assert "events with true labels" in found["expected"]["f1"]["reason"]
+
+
+def bad_state(folder: Path) -> dict[str, Any]:
+    path = str(folder / "other.state")
+    se.Evaluator(threshold=0.7).save(path)
+    return {"reference": {"state": path}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (bad_state, "reference.state: expected a state file of the run's task and labels, got "),
+        (lambda folder: {"reference": {"state": str(folder / "no.state")}}, "no.state"),
+        (
+            lambda folder: {"join": {"predictions": False}, "reference": {"panes": 3}},
+            "reference requires [join] with predictions = true",
+        ),
+        (lambda folder: {"reference": {"panes": 0}}, "reference.panes: expected"),
+    ],
+)
+def test_a_reference_that_is_none_is_refused(
+    tmp_path: Path, changes: Callable[[Path], dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(ConfigError, match="reference") as refused:
+        joined(tmp_path / "a.db", **changes(tmp_path))
+    assert message in str(refused.value)
+
+
+def test_of_several_models_each_is_counted(tmp_path: Path) -> None:
+    rows = stream()
+    models = {"one": "score", "two": "other"}
+    given = joined(
+        tmp_path / "a.db",
+        evaluator={"models": list(models)},
+        fields={"id": "id", "score": models, "time": "time", "time_unit": "us"},
+    )
+    run, data = ran(given, lists(rows))
+    assert {name for name in run.evaluators if ":" in name} == {
+        f"{window}:predictions:{model}" for window in ("hours", "all") for model in models
+    }
+    means = {}
+    for model, column in models.items():
+        means[model] = float(run.evaluators[f"all:predictions:{model}"]["mean_score"])
+        assert means[model] == pytest.approx(np.mean([row[column] for row in rows]), rel=1e-12)
+    assert data["predictions"]["all"]["metrics"]["mean_score"]["value"] == means["one"]
+    read, snapshot = run.publisher.open_slice, run.publisher.current()
+    assert read is not None
+    assert snapshot is not None
+    other = read(snapshot, "all", "", "predictions", model="two")
+    assert other is not None
+    assert other.predictions["all"].metrics["mean_score"].value == means["two"]
+
+
+def test_several_classes_have_their_labels(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    rows = [
+        {"id": n, "y_pred": rng.choice("abc"), "y_true": "a", "time": START + n * PANE // 60,
+         "country": "PT"}
+        for n in range(2400)
+    ]  # fmt: skip
+    given = joined(
+        tmp_path / "a.db",
+        evaluator={"task": "multiclass", "slices": ["country"]},
+        fields={"id": "id", "y_pred": "y_pred", "time": "time", "time_unit": "us"},
+    )
+    _, data = ran(given, lists(rows))
+    found = data["predictions"]["hours"]
+    assert sorted(found["scores"]["labels"]) == ["a", "b", "c"]
+    assert found["scores"]["edges"] == []
+    assert sum(found["scores"]["now"]) == pytest.approx(1)
+    assert found["drift"].keys() == {"chi_squared", "cramers_v"}
+    assert found["expected"] == {}
+
+
+def test_what_is_read_back_and_served_is_the_same(tmp_path: Path) -> None:
+    given = joined(tmp_path / "a.db")
+    run, data = ran(given, lists(stream()))
+    with opened(given) as again:
+        assert again.states == run.states
+    publisher = Publisher()
+    reader = StoreReader(given.store, lambda meta: given, publisher)
+    reader.read()
+    served = publisher.current()
+    reader.close()
+    assert served is not None
+    assert msgspec.to_builtins(served.predictions) == data["predictions"]
+
+
+def test_predictions_begin_where_they_are_switched_on(tmp_path: Path) -> None:
+    rows = stream()
+    records = lists(rows)
+    first = {name: (kind, lines[: len(lines) // 2]) for name, (kind, lines) in records.items()}
+    off = joined(tmp_path / "a.db", join={"wait": "8h", "predictions": False}, reference=None)
+    run, data = ran(off, first)
+    assert data["predictions"] == {}
+    assert not any(":" in name for name in run.evaluators)
+    on = joined(tmp_path / "a.db", reference=None)
+    lines, drops = migrate(on)
+    assert [line.partition(" begins now: it holds")[0] for line in lines] == [
+        "counting predictions of window 'all'",
+        "counting predictions of window 'hours'",
+    ]
+    assert drops == {}
+    _, data = ran(on, records)
+    later = rows[len(rows) // 2 :]
+    found = data["predictions"]["all"]
+    assert found["events"] == len(later)
+    assert found["since"].startswith("2026-01-01T19:59:00")
+    # Another threshold: those of before say nothing of it.
+    changed = joined(tmp_path / "a.db", evaluator={"threshold": 0.7, "slices": ["country"]})
+    assert sum("counting predictions" in line for line in migrate(changed)[0]) == 2
+    assert ran(changed, records)[1]["predictions"]["all"]["events"] == 0
+    # And off again: nothing of them is left.
+    lines, _ = migrate(off)
+    assert "predictions of window 'all' are no longer counted" in lines
+    assert ran(off, records)[1]["predictions"] == {}
+
+
+def test_what_cannot_be_joined_exactly_is_not_counted_before(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "score": 0.5, "w": w, "time": START + n, "country": "PT"}
+        for n, w in enumerate([1, 2.5, 3])
+    ]
+    fields = {"id": "id", "score": "score", "weight": "w", "time": "time", "time_unit": "us"}
+    records: Partitions = {"p": ("predictions", [json.dumps(row).encode() for row in rows])}
+    _, data = ran(joined(tmp_path / "a.db", fields=fields), records)
+    assert data["predictions"]["all"]["events"] == 4
+    assert data["quarantine"]["total"] == 0
+
+
+def test_the_default_reference_is_a_day_of_hours() -> None:
+    assert ReferenceSettings() == ReferenceSettings(state=None, panes=24)
