@@ -18,6 +18,7 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight
 from streameval.metrics.averages import exact_sum
 from streameval.metrics.metric import public_name, row_named
+from streameval.metrics.score_profiles import score_distribution
 from streameval.metrics.thresholds import pair_lead, quotients, threshold_counts
 from streameval.metrics.undefined import NO_EVENTS, json_number, undefined_value
 from streameval.states.ranking.coarse_score import LEAST_SCORES, cell_limits, coarse_column
@@ -152,9 +153,8 @@ def chi_squared_tail(x: float, freedom: float) -> float:
 # Scores -----------------------------------------------------------------------
 
 
-def _merged(request: DriftRequest) -> ScoreIndex:
+def _merged(now: ScoreIndex, reference: ScoreIndex) -> ScoreIndex:
     """The events of both sides in one index: now as positives, the reference as negatives."""
-    now, reference = request.now, request.reference
     level = max(now.level, reference.level)
     sides = []
     for index in (now, reference):
@@ -171,7 +171,7 @@ def _merged(request: DriftRequest) -> ScoreIndex:
 
 
 def _ks(request: DriftRequest) -> Drift:
-    index = _merged(request)
+    index = _merged(request.now, request.reference)
     value = index.ks_statistic or 0.0
     low = high = value
     if index.level:
@@ -215,7 +215,7 @@ def _error_of_bands(distance: float, n: float, m: float) -> float:
 
 
 def _wasserstein(request: DriftRequest) -> Drift:
-    index = _merged(request)
+    index = _merged(request.now, request.reference)
     scores, now, reference = index.groups()
     span = float(scores[-1]) - float(scores[0])
     if span == math.inf:
@@ -250,7 +250,7 @@ class _Binned(NamedTuple):
 
 
 def _binned(request: DriftRequest) -> _Binned:
-    groups = _merged(request).groups()
+    groups = _merged(request.now, request.reference).groups()
     edges = equal_mass_edges(groups.scores, groups.negatives, BINS)
     bin_of = np.searchsorted(edges, groups.scores, side="right")
     shares = []
@@ -485,6 +485,48 @@ def drift(
     if sizes is None:
         return found._replace(reason="with weights that are not whole, a p-value needs sizes")
     return found._replace(method=f"{found.method} (Kish)")
+
+
+class Shares(NamedTuple):
+    """What share of each side's predictions is in each place; nan of a side without events."""
+
+    places: tuple[Any, ...]
+    """The edges of bins, one more than there are shares; or the labels."""
+    now: FloatArray
+    reference: FloatArray
+
+
+def score_shares(now: ScoreIndex, reference: ScoreIndex, bins: int = 20) -> Shares:
+    """The shares of both sides' scores in common bins of equal width, each divided once.
+
+    From 0 to 1 where all scores of both sides are between them, else from the lowest score to the
+    highest; an inner edge belongs to the bin below it. Cost: O(distinct scores). Raises MetricError
+    where `bins` is not from 1 to 10,000.
+
+    >>> now, reference = ScoreIndex([(False, 0.1), (True, 0.8)]), ScoreIndex([(False, 0.4)])
+    >>> edges, *shares = score_shares(now, reference, bins=2)
+    >>> edges, [side.tolist() for side in shares]
+    ((0.0, 0.5, 1.0), [[0.5, 0.5], [1.0, 0.0]])
+    """
+    low, high, *sides = score_distribution(_merged(now, reference), bins=bins)
+    held = [_shares(weights.tolist()) for weights in sides]
+    return Shares((*low.tolist(), high[-1].item()), *held)
+
+
+def label_shares(now: Mapping[Any, Weight], reference: Mapping[Any, Weight]) -> Shares:
+    """The shares of both sides' predicted labels, in the order of the reference, then of now.
+
+    >>> label_shares({"cat": 1, "emu": 1}, {"dog": 1, "cat": 3}).places
+    ('dog', 'cat', 'emu')
+    """
+    labels = tuple(dict.fromkeys([*reference, *now]))
+    held = [_shares([side.get(label, 0) for label in labels]) for side in (now, reference)]
+    return Shares(labels, *held)
+
+
+def _shares(weights: list[Weight]) -> FloatArray:
+    # Python's numbers, as a quotient of int64 rounds both beyond 2**53.
+    return quotients(np.array(weights, dtype=object), exact_sum(weights))
 
 
 def _without(reason: str) -> Drift:
