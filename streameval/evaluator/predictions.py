@@ -20,7 +20,15 @@ from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
 from streameval.states.state_set import StateSet
 from streameval.uncertainty.differences import FALSE_DISCOVERIES
-from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted
+from streameval.uncertainty.drift import (
+    DRIFTS,
+    Drift,
+    SideShares,
+    drift,
+    drifted,
+    label_shares,
+    score_shares,
+)
 from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
@@ -197,7 +205,7 @@ class Predictions(Evaluator):
         >>> now.drift(Predictions().update_many(score=[0.1, 0.2, 0.3, 0.4]), "wasserstein").value
         0.2
         """
-        return drift_between(self.total, _view(reference), name, method=method, level=level)
+        return drift_between(self.total, view_of(reference), name, method=method, level=level)
 
     def slice_drift(
         self, reference: Reference, name: str, *, rate: float = FALSE_DISCOVERIES
@@ -237,7 +245,7 @@ class Predictions(Evaluator):
             InputError: There are too few labelled events.
             MetricError: The metric has no expectation, or the tasks differ.
         """
-        views = self.total, _view(labelled)
+        views = self.total, view_of(labelled)
         if not views[1]._context.input.labelled:
             got = "predictions without them"
             raise InputError("labelled", expected="events with true labels", got=got)
@@ -277,7 +285,8 @@ def _opened(reference: Reference) -> Evaluator | View:
     return kind.from_parts(unpacked)
 
 
-def _view(reference: Reference) -> View:
+def view_of(reference: Reference) -> View:
+    """All events of a reference, or those of its view; raises InputError or StateError."""
     opened = _opened(reference)
     return opened.total if isinstance(opened, Evaluator) else opened
 
@@ -306,24 +315,38 @@ def drift_between(
     now: View, reference: View, name: str, *, method: str = "auto", level: float = 0.95
 ) -> Drift:
     """The drift of two views; see :meth:`Predictions.drift`."""
-    row = row_named("drift measure", name, DRIFTS)
-    state = "index" if row.input == "scores" else "confusion"
+    row_named("drift measure", name, DRIFTS)
     views = now, reference
     if method == "anytime" and not all(view._context.cumulative for view in views):
         raise MetricError(
             "anytime covers all events since a start, no window: pass no window= to Predictions"
         )
     with _locked(views):
-        sets = [_fed(view, name, state) for view in views]
-        sizes = sets[0].effective_size(state), sets[1].effective_size(state)
-        sides: list[Any] = [
-            one.index if state == "index" else _predicted(one, view)
-            for one, view in zip(sets, views, strict=True)
-        ]
-        if state == "confusion" and all(sides) and sides[0].keys().isdisjoint(sides[1]):
+        sides, sizes = _compared(views, name)
+        return drift(name, *sides, method=method, level=level, sizes=sizes)
+
+
+def shares_between(now: View, reference: View, name: str, *, bins: int = 20) -> SideShares:
+    """The shares of both views in bins of the score, or of the labels, that a measure compares."""
+    views = now, reference
+    with _locked(views):
+        (first, second), _ = _compared(views, name)
+        if DRIFTS[name].input == "labels":
+            return label_shares(first, second)
+        return score_shares(first, second, bins)
+
+
+def _compared(views: tuple[View, View], name: str) -> tuple[list[Any], tuple[float, float]]:
+    """What a measure compares of both, and Kish's effective sizes; raises MetricError."""
+    state = "index" if DRIFTS[name].input == "scores" else "confusion"
+    first, second = (_fed(view, name, state) for view in views)
+    sides: list[Any] = [first.index, second.index] if state == "index" else []
+    if state == "confusion":
+        sides = [_predicted(first, views[0]), _predicted(second, views[1])]
+        if all(sides) and sides[0].keys().isdisjoint(sides[1]):
             here, there = (", ".join(map(shown, side)) for side in sides)
             raise MetricError(f"{name} compares the same labels, got {here} and {there}")
-        return drift(name, *sides, method=method, level=level, sizes=sizes)
+    return sides, (first.effective_size(state), second.effective_size(state))
 
 
 def _predicted(state_set: StateSet, view: View) -> dict[Label, Weight]:

@@ -487,7 +487,7 @@ def drift(
     return found._replace(method=f"{found.method} (Kish)")
 
 
-class Shares(NamedTuple):
+class SideShares(NamedTuple):
     """What share of each side's predictions is in each place; nan of a side without events."""
 
     places: tuple[Any, ...]
@@ -496,7 +496,7 @@ class Shares(NamedTuple):
     reference: FloatArray
 
 
-def score_shares(now: ScoreIndex, reference: ScoreIndex, bins: int = 20) -> Shares:
+def score_shares(now: ScoreIndex, reference: ScoreIndex, bins: int = 20) -> SideShares:
     """The shares of both sides' scores in common bins of equal width, each divided once.
 
     From 0 to 1 where all scores of both sides are between them, else from the lowest score to the
@@ -510,10 +510,10 @@ def score_shares(now: ScoreIndex, reference: ScoreIndex, bins: int = 20) -> Shar
     """
     low, high, *sides = score_distribution(_merged(now, reference), bins=bins)
     held = [_shares(weights.tolist()) for weights in sides]
-    return Shares((*low.tolist(), high[-1].item()), *held)
+    return SideShares((*low.tolist(), high[-1].item()), *held)
 
 
-def label_shares(now: Mapping[Any, Weight], reference: Mapping[Any, Weight]) -> Shares:
+def label_shares(now: Mapping[Any, Weight], reference: Mapping[Any, Weight]) -> SideShares:
     """The shares of both sides' predicted labels, in the order of the reference, then of now.
 
     >>> label_shares({"cat": 1, "emu": 1}, {"dog": 1, "cat": 3}).places
@@ -521,7 +521,7 @@ def label_shares(now: Mapping[Any, Weight], reference: Mapping[Any, Weight]) -> 
     """
     labels = tuple(dict.fromkeys([*reference, *now]))
     held = [_shares([side.get(label, 0) for label in labels]) for side in (now, reference)]
-    return Shares(labels, *held)
+    return SideShares(labels, *held)
 
 
 def _shares(weights: list[Weight]) -> FloatArray:
