@@ -185,7 +185,8 @@ def test_drift_is_drawn_as_shares_of_both_sides() -> None:
     assert labels.shares.now.tolist() == [0.75, 0.25]
     # Of many labels those that moved most, in their order.
     many = [
-        se.Predictions(task="multiclass").update_many(column) for column in ("abcccd", "abccdd")
+        se.Predictions(task="multiclass").update_many(list(column))
+        for column in ("abcccd", "abccdd")
     ]
     few = many[0].plot("drift", reference=many[1], most=2)
     assert [text for _, text in few.picture.x.ticks] == ["c", "d"]
