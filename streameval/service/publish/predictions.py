@@ -39,7 +39,7 @@ from streameval.service.publish.snapshot import (
 )
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.drift import DRIFTS
-from streameval.uncertainty.expected import check_estimates
+from streameval.uncertainty.estimate_check import check_estimates
 from streameval.uncertainty.interval import Interval
 from streameval.windows.window import PaneMark
 
