@@ -48,7 +48,7 @@ export const panel = {
     hiddenNote("predictions-note"),
     make("div", { id: "predictions-body", hidden: true },
       make("div", { class: "two" },
-        article("volume", "Volume and rate", "How many there are, as bars, and a rate of them, a line.", [], stats()),
+        article("volume", "Volume", "How many there are.", [], stats()),
         article("scores", "Scores", "", []),
         article("drift", "Drift", "How far the predictions of each pane are from the reference. A pane of the " +
           "reference itself has none.", [control("Measure", make("select", { id: "measure" }))], stats()),
@@ -129,6 +129,9 @@ function sentences(report) {
 /** @param {string} id @param {...HTMLElement} numbers */
 const state = (id, ...numbers) => byId(id).querySelector("dl")?.replaceChildren(...numbers);
 
+/** What an article explains. @param {string} id */
+const explained = (id) => /** @type {Element} */ (byId(id).querySelector(".explain"));
+
 /** @param {string} name @param {Api.Value} given */
 function valued(name, given, meaning = MEANINGS[name] ?? name) {
   const ends = intervalOf(given);
@@ -176,10 +179,10 @@ function show(found) {
     state("expected", valued(named(metric), expected[metric], found.meanings[metric]?.definition));
     const { panes = 0, held = 0, error = null } = checks[metric] ?? {};
     check.className = doubts[metric] ? "doubt" : "explain";
-    setText(check, [doubts[metric] && `${doubts[metric]}.`, panes
-      ? `In ${text.whole(held)} of ${text.plural(panes, "pane")} whose labels have come the interval held the value; ` +
-        `mean error ${text.value(error)}.`
-      : "No pane has shown yet whether it holds."].filter(Boolean).join(" "));
+    setText(check, doubts[metric] ? `${doubts[metric]}; the mean of estimate less value is ${text.value(error)}.`
+      : panes === 0 ? "No pane has shown yet whether the estimates hold."
+        : `In ${text.whole(held)} of ${text.plural(panes, "pane")} whose labels have come the interval held the ` +
+          `value; the mean of estimate less value is ${text.value(error)}.`);
   }
 
   for (const id of ["volume-chart", "drift-chart", "expected-chart", "predictions-table"]) {
@@ -198,6 +201,7 @@ function overTime({ report, realised, meanings }, series, mark) {
   const panes = (values, same = {}) => series.start.map((start, n) => ({
     start, end: series.end[n], value: values?.[n] ?? null, ends: null, support: series.events[n],
     immature: series.immature[n], ...same }));
+  setText(explained("volume"), `How many there are${rate ? `, as bars, and their ${rate}, as a line` : ""}.`);
   const rates = panes(series.metrics[rate], { immature: false });
   const drifts = panes(series.drift[measure], { immature: false });
   const name = metric ?? "";
@@ -220,7 +224,7 @@ function overTime({ report, realised, meanings }, series, mark) {
       text: rates.map(({ start, support }) => `${text.time(start)}<br>${text.plural(support, "prediction")}`),
       hovertemplate: "%{text}<extra></extra>",
     };
-    return timed([bars, ...(rate ? line("", 0, rates, theme) : [])], rate ?? "", shown, theme);
+    return timed([bars, ...(rate ? line("", 0, rates, theme) : [])], rate, shown, theme);
   });
   const far = drifts.flatMap((pane) => pane.value ?? []);
   draw("drift-chart", `${measure} ${over}: ` + (far.length
@@ -248,7 +252,7 @@ const line = (model, number, panes, theme) => traces({ model, number, panes }, m
  * A chart over the panes, on the same axis as the others; those whose labels are still arriving are shaded.
  *
  * @param {any[]} data
- * @param {string} title
+ * @param {string | undefined} title of what stands above bars; none where there are only bars
  * @param {{ report: Api.PredictionReport, series: Api.PredictionSeries }} shown
  * @param {Theme} theme
  */
@@ -263,8 +267,10 @@ function timed(data, title, { report: { start, end }, series }, theme, showlegen
     data,
     layout: {
       xaxis: { type: "date", showgrid: false, tickangle: 0, ...whole, ...(bars && { anchor: "y2" }) },
-      yaxis: { title: text.plain(title), nticks: 5, ...(bars && { domain: [0.55, 1] }) },
-      ...(bars && { yaxis2: { title: "predictions", domain: [0, 0.45], rangemode: "tozero", nticks: 4 } }),
+      yaxis: { title: text.plain(title ?? ""), nticks: 5, ...(bars && { domain: [0.55, 1], visible: Boolean(title) }) },
+      ...(bars && {
+        yaxis2: { title: "predictions", domain: [0, title ? 0.45 : 1], rangemode: "tozero", nticks: 4 },
+      }),
       shapes: shaded, hovermode: "closest", showlegend, legend: legend(theme), uirevision: title,
     },
   };
@@ -316,9 +322,9 @@ function columnsOf(rate, { drift, expected }, mark) {
  */
 function scores({ edges, labels, now, reference }) {
   const ofLabels = labels.length > 0;
-  const box = byId("scores");
-  setText(/** @type {Element} */ (box.querySelector("h3")), ofLabels ? "Predicted labels" : "Scores");
-  setText(/** @type {Element} */ (box.querySelector(".explain")), now.length === 0 ? "There are none yet."
+  const title = ofLabels ? "Predicted labels" : "Scores";
+  setText(/** @type {Element} */ (byId("scores").querySelector("h3")), title);
+  setText(explained("scores"), now.length === 0 ? "There are none yet."
     : `Share of the predictions ${ofLabels ? "by label" : `in ${now.length} bins of their scores`}` +
       `${reference.length ? ", now and in the reference" : ""}.`);
   byId("scores-chart").hidden = now.length === 0;
@@ -326,7 +332,7 @@ function scores({ edges, labels, now, reference }) {
   const bins = now.map((_, n) => (ofLabels ? text.visible(text.short(labels[n], 40))
     : `${text.value(edges[n])} to ${text.value(edges[n + 1])}`));
   const largest = now.indexOf(Math.max(...now));
-  const summary = `${ofLabels ? "Predicted labels" : "Scores"}: most often ${bins[largest]}, ` +
+  const summary = `${title}: most often ${bins[largest]}, ` +
     `${text.percent(now[largest])}${reference.length ? `, in the reference ${text.percent(reference[largest])}` : ""}`;
   draw("scores-chart", summary, (theme) => {
     const about = bins.map((bin, n) => `${text.plain(bin)}<br>now ${text.percent(now[n])}` +
@@ -352,7 +358,8 @@ function scores({ edges, labels, now, reference }) {
         } : {
           xaxis: { title: "score", showgrid: false }, yaxis: { title: "share", rangemode: "tozero", tickformat: ".0%" },
         }),
-        barmode: "group", hovermode: ofLabels ? "closest" : "x", showlegend: true, legend: legend(theme),
+        barmode: "group", hovermode: ofLabels ? "closest" : "x", showlegend: both.length > 1,
+        legend: legend(theme),
       },
     };
   });
