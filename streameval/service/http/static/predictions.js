@@ -328,6 +328,7 @@ function scores({ edges, labels, now, reference }) {
     : `Share of the predictions ${ofLabels ? "by label" : `in ${now.length} bins of their scores`}` +
       `${reference.length ? ", now and in the reference" : ""}.`);
   byId("scores-chart").hidden = now.length === 0;
+  byId("scores-chart").dataset.size = labels.length > 10 ? "large" : "small";
   if (now.length === 0) return clear("scores-chart");
   const bins = now.map((_, n) => (ofLabels ? text.visible(text.short(labels[n], 40))
     : `${text.value(edges[n])} to ${text.value(edges[n + 1])}`));
