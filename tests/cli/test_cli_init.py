@@ -91,7 +91,7 @@ def test_every_key_is_in_it() -> None:
             found.add(table)
         elif setting := re.match(r"([a-z_]+) = ", line):
             found.add(f"{table}.{setting[1]}".removeprefix("."))
-    prose = {"alert.reference", "fields.proba", "files.records", "kafka.records"}
+    prose = {"alert.reference", "reference.state", "fields.proba", "files.records", "kafka.records"}
     prose |= {"evaluator.models", "evaluator.paired_scores", "alert.model", "http.inbox"}
     for key in prose:
         assert f"{key.partition('.')[2]} = " in TEMPLATE

@@ -342,9 +342,9 @@ class ReferenceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     state: Annotated[
         str | None,
-        about("The file of a saved state, with labelled events for expected metrics.",
-              "last-month.state"),
-    ] = None  # fmt: skip
+        about("""`state = "last-month.state"`: the file of a saved state, with labelled events for
+        expected metrics."""),
+    ] = None
     panes: Annotated[
         PositiveCount,
         about("Without `state`: so many of the oldest panes whose labels have come."),
