@@ -24,7 +24,7 @@ from streameval.service.config.evaluators import (
     open_predicted_reference,
     predictions_name,
 )
-from streameval.service.config.settings import RunSettings, interval_level
+from streameval.service.config.settings import PredictedMetric, RunSettings, interval_level
 from streameval.service.publish.snapshot import (
     Drift,
     EstimateCheck,
@@ -47,9 +47,6 @@ _LEVEL = 0.95
 
 _PANES = 200
 """The newest panes that a report has, and that are compared with their estimates."""
-
-_EXPECTED = "expected."
-"""The prefix of the metrics of alerts that are expected ones."""
 
 _Part: TypeAlias = tuple[str, SliceKey | None, str]
 """A window, a slice or None, and a model."""
@@ -80,8 +77,8 @@ class PredictionReports:
         self._evaluators = evaluators
         self._level = interval_level(settings) or _LEVEL
         self._label_free = str(TASKS[settings.evaluator.task].unlabelled)
-        watched = [one.metric.partition(_EXPECTED) for one in settings.alert]
-        names = [name for before, _, name in watched if name and not before]
+        watched = [PredictedMetric.of(alert.metric) for alert in settings.alert]
+        names = [one.name for one in watched if one is not None and one.kind == "expected"]
         self._expected = list(dict.fromkeys([*main_metrics(settings), *names]))
         self._panes = {
             window.name for window in settings.window if kind_of_settings(window).name == "panes"
@@ -116,7 +113,7 @@ class PredictionReports:
             assert view is not None
         marks = view.marks[-_PANES:] if window in self._panes else []
         waiting = [mark for mark in marks if self._is_immature(mark)]
-        now = view.of_panes(mark.start for mark in waiting) if window in self._panes else view
+        now = self._unlabelled(window, view)
         reference = self._reference(part)
         shares = shares_between(now, reference.view)
         metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
@@ -137,6 +134,26 @@ class PredictionReports:
             scores=ScoreShares(shares.edges, [*shares.labels], shares.now, shares.reference),
             series=self._series(part, view, marks, reference) if window in self._panes else None,
         )
+
+    def sides(
+        self, window: str, key: SliceKey | None = None
+    ) -> tuple[View | None, View | None, str]:
+        """The unlabelled predictions of a window or slice, and the reference or why there is none.
+
+        Of several models they are of the first one.
+        """
+        model = (self._settings.evaluator.models or [""])[0]
+        view = _view_of(self._evaluators[predictions_name(window, model)], key, model)
+        reference = self._reference((window, key, model))
+        now = None if view is None else self._unlabelled(window, view)
+        return now, reference.view, reference.reason
+
+    def _unlabelled(self, window: str, view: View) -> View:
+        """The part of predictions that labels are waited for; without panes all of them."""
+        if window not in self._panes:
+            return view
+        marks = view.marks[-_PANES:]
+        return view.of_panes(mark.start for mark in marks if self._is_immature(mark))
 
     def _is_immature(self, mark: PaneMark) -> bool:
         return self.labelled_until is None or mark.end > self.labelled_until
