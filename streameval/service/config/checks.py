@@ -508,9 +508,9 @@ def _check_predicted(
     if of not in names:
         raise InputError(
             f"{key}.metric",
-            expected=f"one of {', '.join(f'{kind}.{name}' for name in names)}",
+            expected=f"{shown(kind + '.')} and one of {', '.join(names)}",
             got=shown(alert.metric),
-            remedy=did_you_mean(of, names),
+            remedy=did_you_mean(alert.metric, [f"{kind}.{name}" for name in names]),
         )
     if needs_scores and not spec_of(settings).has_scores:
         field = "score" if TASKS[settings.evaluator.task].positive is not None else "proba"
@@ -528,7 +528,8 @@ def _check_predicted(
         if path is None
         else reference_of(open_predicted_reference(settings, path))
     )
-    if alert.when == "anytime" and other.options["window"] is not None and path is not None:
+    whole = path is None or other.options["window"]["kind"] == "cumulative"
+    if alert.when == "anytime" and not whole:
         raise OptionError.conflicts(
             f"{key}.when", "reference.state, which is of a window", remedy='set when = "certain"'
         )
@@ -616,13 +617,13 @@ def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
     if alert.when == "value" or alert.metric in (*RUN_METRICS, *FAIRNESS):
         return
     about = f"{key}.metric = {shown(alert.metric)}"
-    found = _certainty(settings, alert)
-    if not found.certain and alert.model is None:
-        raise OptionError.conflicts(
-            f"{key}.when", f"{about}, which has no interval", remedy='set when = "value"'
-        )
-    metric = PredictedMetric.of(alert.metric)
+    found, metric = _certainty(settings, alert), PredictedMetric.of(alert.metric)
     drift = metric is not None and metric.kind == "drift"
+    if not found.certain and alert.model is None:
+        lacks = "p-value" if drift else "interval"
+        raise OptionError.conflicts(
+            f"{key}.when", f"{about}, which has no {lacks}", remedy='set when = "value"'
+        )
     if drift and alert.when == "certain" and alert.above is None:
         raise OptionError.conflicts(
             f'{key}.when = "certain"',
