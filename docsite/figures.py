@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import streameval as se
 from docsite.reference import labelled, metric_groups
-from streameval.plots import DISPLAYS
+from streameval.plots import ALONE, DISPLAYS
 
 _GREY = "#808691"
 _BLUE, _ORANGE, _GREEN = "#2f7ed8", "#e8710a", "#2a9d5c"
@@ -45,8 +45,10 @@ def figures() -> dict[str, bytes]:
         for base, values in _metric_values().items():
             found[f"figures/metrics/{base}.svg"] = _svg(_drawn_metric(values))
     ev = _sliced()
+    earlier = _sliced(0.9)
     for name, display in DISPLAYS.items():
-        found[f"figures/displays/{name}.svg"] = display.computed(ev).to_svg().encode()
+        options = {} if name in ALONE else {"reference": earlier}
+        found[f"figures/displays/{name}.svg"] = display.computed(ev, **options).to_svg().encode()
     return found
 
 
@@ -95,9 +97,9 @@ def _multiclass(quality: float, share: float) -> se.Evaluator:
     return ev
 
 
-def _sliced() -> se.Evaluator:
+def _sliced(quality: float = 1.5) -> se.Evaluator:
     """What every display can show: scores, panes and slices."""
-    positive, score = simulated(1.5, 0.3)
+    positive, score = simulated(quality, 0.3)
     ev = se.Evaluator(window=se.Panes("20m", pane="1m"), slices=("country",), time_unit="s")
     countries = np.random.default_rng(0).choice(["DE", "FR", "PT"], positive.size)
     seconds = np.arange(positive.size) / 2 + 1.7e9

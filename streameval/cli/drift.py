@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from streameval.cli import options
 from streameval.cli.output import Format, Section
-from streameval.cli.page import write_as
+from streameval.cli.page import page, write_as
+from streameval.cli.pictures import checked_files, checked_page, figure_of
+from streameval.cli.streams import FAILURE, say
 from streameval.errors import InputError, MetricError
 from streameval.evaluator.comparison import Comparison, load_any
 from streameval.evaluator.evaluator import Evaluator
@@ -26,6 +30,15 @@ NowArgument = Annotated[
 ReferenceArgument = Annotated[
     str, typer.Argument(metavar="REFERENCE", help="The state that it is compared with.")
 ]
+PlotOption = Annotated[
+    str | None,
+    options.option(
+        "Draw both distributions; .png, .svg, .pdf, .html.",
+        "--plot",
+        panel=options.RESULT,
+        metavar="FILE",
+    ),
+]
 
 
 def drift(
@@ -34,6 +47,8 @@ def drift(
     *,
     anytime: options.AnytimeOption = False,
     format: options.FormatOption = Format.TABLE,
+    plot: PlotOption = None,
+    report_file: options.ReportFileOption = None,
 ) -> None:
     """Measure how far the predictions of one state are from those of another.
 
@@ -41,6 +56,8 @@ def drift(
     and Jensen-Shannon distance; predicted labels by chi-squared and Cramér's V. Slices that both
     states have are flagged at a rate of false discoveries of 0.05.
     """
+    files = [] if plot is None else [("drift", plot)]
+    pictures = replace(checked_files(files), page=checked_page(report_file).page)
     states = _opened(now), _opened(reference)
     method = "anytime" if anytime else "auto"
     found: dict[str, Drift] = {}
@@ -62,7 +79,7 @@ def drift(
     }
     flagged = drifted(slices)
     rows = [[name, *_cells(one)] for name, one in found.items()]
-    sections = [Section("drift" if format is Format.HTML else "", Table(_HEADER, rows))]
+    sections = [Section("", Table(_HEADER, rows))]
     if slices:
         cells = [[slice_name(key), *_cells(one)] for key, one in flagged.items()]
         title = f"slices that have drifted by {measure}: {len(flagged)} of {len(slices)}"
@@ -87,7 +104,26 @@ def drift(
             for scope, name, of, one in every
         ]
 
-    write_as(format, f"{now} against {reference}", values, lines, lambda: sections)
+    title = f"{now} against {reference}"
+    on_page = [replace(sections[0], title="drift", kind="drift"), *sections[1:]]
+    shown = on_page if format is Format.HTML else sections
+    write_as(format, title, values, lines, lambda: shown)
+    if not pictures:
+        return
+    from streameval.plots import DriftDisplay  # most results have no picture
+
+    names = os.path.basename(now), os.path.basename(reference)
+    drawn = {}
+    try:
+        drawn["drift"] = DriftDisplay.computed(
+            states[0], reference=states[1], method=method, names=names
+        )
+    except InputError as error:
+        say(f"--plot {error}")
+    figures = [figure_of(one, "drift") for one in drawn.values()]
+    is_written = pictures.save(drawn, lambda: page(title, on_page, figures=figures))
+    if not is_written or (plot is not None and not drawn):
+        raise typer.Exit(FAILURE)
 
 
 def _opened(path: str) -> Evaluator:

@@ -46,7 +46,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "drift": (
         "streameval drift today.state last-month.state",
         "streameval drift today.state last-month.state --anytime",
-        "streameval drift today.state last-month.state --format json",
+        "streameval drift today.state last-month.state --plot drift.svg",
     ),
     "merge": (
         "streameval merge shard-1.state shard-2.state",

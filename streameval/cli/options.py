@@ -104,9 +104,9 @@ def complete_metrics(incomplete: str) -> list[str]:
 
 def complete_picture(incomplete: str) -> list[str]:
     """Completes the name of a picture, as a file."""
-    from streameval.plots import DISPLAYS  # only a shell reads it
+    from streameval.plots import ALONE  # only a shell reads it
 
-    return _beginning(DISPLAYS, ".png")(incomplete)
+    return _beginning(ALONE, ".png")(incomplete)
 
 
 FilesArgument: TypeAlias = Annotated[

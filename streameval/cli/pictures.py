@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -65,6 +65,11 @@ class Pictures:
                 elif name in dict(self.files):
                     say(f"--plot {name}: {reason}")
                     is_written = False
+        return self.save(drawn, lambda: _page(state, result, sources, drawn, bad)) and is_written
+
+    def save(self, drawn: Mapping[str, Any], page: Callable[[], str]) -> bool:
+        """Write displays by their names, and the page; a failure is printed, and False returned."""
+        is_written = True
         files = [(name, path) for name, path in self.files if name in drawn]
         if self.directory is not None:
             files += [(name, os.path.join(self.directory, name + self.ending)) for name in drawn]
@@ -74,23 +79,27 @@ class Pictures:
             written = ", ".join(name + self.ending for name in drawn)
             say(f"--plot-dir {self.directory}: {written}")
         if self.page is not None:
-            text = _page(state, result, sources, drawn, bad)
-            is_written &= _written(self.page, partial(_write_text, self.page, text))
+            is_written &= _written(self.page, partial(_write_text, self.page, page()))
         return is_written
 
 
 def checked_pictures(details: Details) -> Pictures:
     """The pictures and the page that options name."""
-    files = tuple(_named(text, details) for text in details.plot or ())
-    for _, path in files:
-        _plots().check_picture(path, "--plot")
-        check_target(path)
+    found = checked_files([_named(text, details) for text in details.plot or ()])
     ending = f".{details.plot_format or 'png'}"
     page = checked_page(details.report_file)
     if details.plot_dir is not None:
         _plots().check_picture(f"roc{ending}", "--plot-dir")
         _make_directory(details.plot_dir)
-    return replace(page, files=files, directory=details.plot_dir, ending=ending)
+    return replace(found, page=page.page, directory=details.plot_dir, ending=ending)
+
+
+def checked_files(files: Sequence[tuple[str, str]]) -> Pictures:
+    """Pictures by their names and files; errors as of :func:`checked_pictures`."""
+    for _, path in files:
+        _plots().check_picture(path, "--plot")
+        check_target(path)
+    return Pictures(files=tuple(files))
 
 
 def _make_directory(path: str) -> None:
@@ -118,7 +127,7 @@ def _named(text: str, details: Details) -> tuple[str, str]:
     if not equals:
         before, path = os.path.splitext(os.path.basename(text))[0], text
     name = _SHORT.get(before, before)
-    names = _plots().DISPLAYS
+    names = _plots().ALONE
     if name not in names:
         if equals or details.series is None:
             every = ", ".join(sorted({*names, *_SHORT} - {*_SHORT.values()}))
@@ -141,7 +150,7 @@ def _displays(
     """Name, display and reason; the series and slices that the result shows, as it shows them."""
     plots, details = _plots(), result.details
     level = None if details.anytime else details.intervals
-    for name in plots.DISPLAYS if names is None else dict.fromkeys(names):
+    for name in plots.ALONE if names is None else dict.fromkeys(names):
         if name == "series" and result.series is not None:
             yield name, plots.SeriesDisplay.of_rows(result.series, details.series), ""
         elif name == "slices" and result.slices is not None and result.slices.rows:
@@ -156,7 +165,8 @@ def _displays_of_models(comparison: Comparison) -> dict[str, Any]:
     drawn: dict[str, Any] = {}
     single: dict[str, Any] = {}
     views = {model: comparison[model] for model in comparison.models}
-    for name, kind in plots.DISPLAYS.items():
+    for name in plots.ALONE:
+        kind = plots.DISPLAYS[name]
         if name in ("series", "slices"):
             continue
         try:
@@ -196,14 +206,7 @@ def _page(
     ]
     if bad is not None and bad.count:
         sections.append(_bad_section(bad))
-    figures = [
-        Figure(
-            places[name],
-            one.picture.title,
-            _image(one, inline=not _plots().display.has_matplotlib()),
-        )
-        for name, one in drawn.items()
-    ]
+    figures = [figure_of(one, places[name]) for name, one in drawn.items()]
     return page(_title(sources), sections, facts=_facts(state, sources), figures=figures)
 
 
@@ -240,13 +243,14 @@ def _bad_section(bad: BadRecords) -> Section:
     return Section("bad records", table, (f"{bad.count:,} records were skipped",), kind="bad")
 
 
-def _image(display: Any, *, inline: bool) -> str:
-    """The element of a picture; that of matplotlib has ids, which would meet those of others."""
-    text: str = display.to_svg()
-    if inline:
-        return text
-    address = f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
-    return f'<img src="{address}" alt="{html.escape(display.picture.description())}">'
+def figure_of(display: Any, kind: str) -> Figure:
+    """A display on a page, in the section of a kind."""
+    picture, text = display.picture, display.to_svg()
+    if _plots().display.has_matplotlib():
+        # Its SVG has ids, which would meet those of others.
+        address = f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
+        text = f'<img src="{address}" alt="{html.escape(picture.description())}">'
+    return Figure(kind, picture.title, text)
 
 
 def _written(path: str, write: Callable[[], None]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
@@ -20,7 +20,15 @@ from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
 from streameval.states.state_set import StateSet
 from streameval.uncertainty.differences import FALSE_DISCOVERIES
-from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted, score_shares
+from streameval.uncertainty.drift import (
+    DRIFTS,
+    Drift,
+    SideShares,
+    drift,
+    drifted,
+    label_shares,
+    score_shares,
+)
 from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
@@ -197,7 +205,7 @@ class Predictions(Evaluator):
         >>> now.drift(Predictions().update_many(score=[0.1, 0.2, 0.3, 0.4]), "wasserstein").value
         0.2
         """
-        return drift_between(self.total, _view(reference), name, method=method, level=level)
+        return drift_between(self.total, view_of(reference), name, method=method, level=level)
 
     def slice_drift(
         self, reference: Reference, name: str, *, rate: float = FALSE_DISCOVERIES
@@ -237,7 +245,7 @@ class Predictions(Evaluator):
             InputError: There are too few labelled events.
             MetricError: The metric has no expectation, or the tasks differ.
         """
-        return expected_of(self.total, _view(labelled), name, level=level, **params)
+        return expected_of(self.total, view_of(labelled), name, level=level, **params)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -265,7 +273,8 @@ def _opened(reference: Reference) -> Evaluator | View:
     return kind.from_parts(unpacked)
 
 
-def _view(reference: Reference) -> View:
+def view_of(reference: Reference) -> View:
+    """All events of a reference, or those of its view; raises InputError or StateError."""
     opened = _opened(reference)
     return opened.total if isinstance(opened, Evaluator) else opened
 
@@ -314,54 +323,38 @@ def drift_between(
     now: View, reference: View, name: str, *, method: str = "auto", level: float = 0.95
 ) -> Drift:
     """The drift of two views; see :meth:`Predictions.drift`."""
-    row = row_named("drift measure", name, DRIFTS)
-    state = "index" if row.input == "scores" else "confusion"
+    row_named("drift measure", name, DRIFTS)
     views = now, reference
     if method == "anytime" and not all(view._context.cumulative for view in views):
         raise MetricError(
             "anytime covers all events since a start, no window: pass no window= to Predictions"
         )
     with _locked(views):
-        sets = [_fed(view, name, state) for view in views]
-        sizes = sets[0].effective_size(state), sets[1].effective_size(state)
-        sides: list[Any] = [
-            one.index if state == "index" else _predicted(one, view)
-            for one, view in zip(sets, views, strict=True)
-        ]
-        if state == "confusion" and all(sides) and sides[0].keys().isdisjoint(sides[1]):
-            here, there = (", ".join(map(shown, side)) for side in sides)
-            raise MetricError(f"{name} compares the same labels, got {here} and {there}")
+        sides, sizes = _compared(views, name)
         return drift(name, *sides, method=method, level=level, sizes=sizes)
 
 
-class CommonBins(NamedTuple):
-    """The shares of the events of two sides on the same bins."""
-
-    edges: list[float]
-    """Of scores; one more than there are bins. Empty for labels."""
-    labels: list[Label]
-    """The predicted label of each bin; empty for scores."""
-    now: list[float]
-    reference: list[float]
-    """Empty where there is none."""
-
-
-def shares_between(now: View, reference: View | None, bins: int = 20) -> CommonBins:
-    """The shares of the events on common bins of score, or by predicted label."""
-    views = [now] if reference is None else [now, reference]
+def shares_between(now: View, reference: View, name: str, *, bins: int = 20) -> SideShares:
+    """The shares of both views in bins of the score, or of the labels, that a measure compares."""
+    views = now, reference
     with _locked(views):
-        if now._context.positive is not None:
-            indices = [view._window.current().index for view in views]
-            if all(index is not None for index in indices):
-                edges, *shares = score_shares(*indices, bins=bins)
-                return CommonBins(edges, [], *[*shares, []][:2])
-        weights = [_predicted(view._fed("shares", "confusion"), view) for view in views]
-        labels = sorted(weights[0] | weights[-1], key=lambda label: -weights[0].get(label, 0))
-        shares = [
-            [held.get(label, 0) / (sum(held.values()) or 1) for label in labels[:bins]]
-            for held in weights
-        ]
-        return CommonBins([], labels[:bins], *[*shares, []][:2])
+        (first, second), _ = _compared(views, name)
+        if DRIFTS[name].input == "labels":
+            return label_shares(first, second)
+        return score_shares(first, second, bins)
+
+
+def _compared(views: tuple[View, View], name: str) -> tuple[list[Any], tuple[float, float]]:
+    """What a measure compares of both, and Kish's effective sizes; raises MetricError."""
+    state = "index" if DRIFTS[name].input == "scores" else "confusion"
+    first, second = (_fed(view, name, state) for view in views)
+    sides: list[Any] = [first.index, second.index] if state == "index" else []
+    if state == "confusion":
+        sides = [_predicted(first, views[0]), _predicted(second, views[1])]
+        if all(sides) and sides[0].keys().isdisjoint(sides[1]):
+            here, there = (", ".join(map(shown, side)) for side in sides)
+            raise MetricError(f"{name} compares the same labels, got {here} and {there}")
+    return sides, (first.effective_size(state), second.effective_size(state))
 
 
 def _predicted(state_set: StateSet, view: View) -> dict[Label, Weight]:

@@ -18,8 +18,10 @@ from streameval.plots.curves import (
 )
 from streameval.plots.display import Display, check_picture, save_figure
 from streameval.plots.displays import (
+    ALONE,
     DISPLAYS,
     ConfusionMatrixDisplay,
+    DriftDisplay,
     ScoreDistributionDisplay,
     SeriesDisplay,
     SlicesDisplay,
@@ -32,11 +34,13 @@ from streameval.plots.displays import (
 )
 
 __all__ = [
+    "ALONE",
     "DISPLAYS",
     "CalibrationDisplay",
     "ConfusionMatrixDisplay",
     "DetCurveDisplay",
     "Display",
+    "DriftDisplay",
     "GainCurveDisplay",
     "LiftCurveDisplay",
     "PrecisionRecallDisplay",

@@ -30,6 +30,8 @@ class Display:
 
     several: ClassVar[bool] = False
     """Whether sources by their names can be drawn as lines of one picture."""
+    compares: ClassVar[bool] = False
+    """Whether it requires a reference."""
     picture: Picture
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)

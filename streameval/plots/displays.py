@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -23,9 +24,11 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.predictions import Reference, drift_between, shares_between, view_of
 from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
 from streameval.evaluator.slices import slice_name
 from streameval.evaluator.track import TrackRow
+from streameval.evaluator.view import View
 from streameval.events.values import Label
 from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS, USUAL_METRICS
@@ -52,6 +55,7 @@ from streameval.plots.display import (
 )
 from streameval.plots.picture import (
     COLORS,
+    MUTED,
     Axis,
     Band,
     Bars,
@@ -68,6 +72,7 @@ from streameval.plots.picture import (
     thinned,
 )
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.drift import DRIFTS, Drift, SideShares
 
 PaneRow: TypeAlias = SeriesRow | TrackRow
 
@@ -231,6 +236,146 @@ class ScoreDistributionDisplay(Display):
         """
         display = cls.computed(evaluator, name=name, label=label, shares=shares, **params)
         return display.plot(ax)
+
+
+@dataclass(eq=False, slots=True)
+class DriftDisplay(Display):
+    """Both distributions of the scores, or of the predicted labels, and how far they are apart.
+
+    >>> now, last = (Evaluator().update_many([1] * 4, score=s) for s in ([0.2, 0.9] * 2, [0.2] * 4))
+    >>> DriftDisplay.computed(now, reference=last).picture.title
+    'Drift of the scores: ks 0.5 p = 0.699374'
+    """
+
+    compares: ClassVar[bool] = True
+
+    drift: Drift
+    shares: SideShares
+
+    @classmethod
+    def computed(
+        cls,
+        evaluator: Source,
+        *,
+        reference: Reference | None = None,
+        measure: str | None = None,
+        method: str = "auto",
+        bins: int = 20,
+        names: tuple[str, str] = ("now", "reference"),
+        most: int = 30,
+    ) -> Self:
+        """The display, not drawn yet."""
+        if reference is None:
+            raise InputError(
+                "reference",
+                expected="what the predictions are compared with",
+                got="none",
+                remedy="pass reference= an evaluator, predictions, or the path of a saved state",
+            )
+        views = view_of(evaluator), view_of(reference)
+        measure, found = _drift(views, measure, method)
+        if math.isnan(found.value):
+            raise InputError("drift", expected="events on both sides", got=found.reason)
+        shares = shares_between(*views, measure, bins=bins)
+        sides = [
+            f"{one_line(name)} ({view.support:,.10g})"
+            for name, view in zip(names, views, strict=True)
+        ]
+        draw = _label_picture if DRIFTS[measure].input == "labels" else _score_picture
+        return cls(draw(shares, sides, f"{measure} {found}", views[0], most), found, shares)
+
+    @classmethod
+    def from_evaluator(
+        cls,
+        evaluator: Source,
+        ax: Any = None,
+        *,
+        reference: Reference | None = None,
+        measure: str | None = None,
+        method: str = "auto",
+        bins: int = 20,
+        names: tuple[str, str] = ("now", "reference"),
+        most: int = 30,
+    ) -> Self:
+        """Compute and draw.
+
+        Args:
+            evaluator: Predictions, an evaluator, or the view of a slice: the events now.
+            ax: Matplotlib axes; those of a new figure by default.
+            reference: What they are compared with, or the path of its saved state; required.
+            measure: That of the legend, of :data:`streameval.uncertainty.drift.DRIFTS`, which also
+                says what is drawn; ``"ks"`` by default, ``"cramers_v"`` without binary scores.
+            method: As of :meth:`streameval.Predictions.drift`.
+            bins: Bins of the scores, of equal width.
+            names: Of both sides, for the legend.
+            most: The largest number of labels; of more, those that differ most are drawn.
+
+        Raises:
+            InputError: There is no reference, or a side has no events.
+            MetricError: The two cannot be compared.
+        """
+        options: dict[str, Any] = {"measure": measure, "method": method, "bins": bins}
+        display = cls.computed(evaluator, reference=reference, names=names, most=most, **options)
+        return display.plot(ax)
+
+
+def _drift(views: tuple[View, View], measure: str | None, method: str) -> tuple[str, Drift]:
+    try:
+        name = measure or "ks"
+        return name, drift_between(*views, name, method=method)
+    except MetricError as error:
+        if measure is not None:
+            raise
+        with suppress(MetricError):
+            return "cramers_v", drift_between(*views, "cramers_v", method=method)
+        raise error
+
+
+def _score_picture(
+    shares: SideShares, sides: Sequence[str], title: str, now: Source, most: int
+) -> Picture:
+    edges = np.array(shares.places)
+    limits = (float(edges[0]), float(edges[-1]))
+    line = _threshold_line(now, *limits)
+    return Picture(
+        f"Drift of the scores: {title}",
+        Axis("Score" + ("; dotted: the threshold" if line else ""), limits),
+        Axis("Share of the events", (0.0, None)),
+        (
+            Bars(edges, shares.reference, sides[1], MUTED, "//"),
+            Bars(edges, shares.now, sides[0]),
+            *line,
+        ),
+        (6.0, 4.0),
+        legend=title,
+    )
+
+
+def _label_picture(
+    shares: SideShares, sides: Sequence[str], title: str, now: Source, most: int
+) -> Picture:
+    moved = np.abs(shares.now - shares.reference)
+    chosen = np.sort(np.argsort(-moved, kind="stable")[:most])
+    places = np.arange(len(chosen), dtype=np.float64)
+    # Two bars of each label, and nothing until the next one.
+    edges = (places[:, None] + [-0.35, 0.0, 0.35]).ravel()
+    heights = np.zeros((2, len(edges)))
+    heights[0, 0::3], heights[1, 1::3] = shares.reference[chosen], shares.now[chosen]
+    ticks = [
+        (at, one_line(shares.places[n])) for at, n in zip(places.tolist(), chosen, strict=True)
+    ]
+    few = f": the {most} of {len(moved):,} that differ most" if len(moved) > most else ""
+    return Picture(
+        f"Drift of the predicted labels: {title}",
+        Axis(f"Predicted label{few}", (-0.5, len(places) - 0.5), tuple(ticks)),
+        Axis("Share of the events", (0.0, None)),
+        (
+            Bars(edges, heights[0, :-1], sides[1], MUTED, "//"),
+            Bars(edges, heights[1, :-1], sides[0]),
+        ),
+        (max(6.0, 2 + 0.4 * len(places)), 4.0),
+        legend=title,
+    )
 
 
 def _one_class(source: Source, label: Label | None) -> Source:
@@ -550,6 +695,7 @@ DISPLAYS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "calibration": CalibrationDisplay,
         "confusion": ConfusionMatrixDisplay,
         "score_distribution": ScoreDistributionDisplay,
+        "drift": DriftDisplay,
         "gain": GainCurveDisplay,
         "lift": LiftCurveDisplay,
         "threshold_metrics": ThresholdsDisplay,
@@ -559,6 +705,9 @@ DISPLAYS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 )
 """Every display by the name of its picture; ``DISPLAYS[name].computed(evaluator)``."""
 
+ALONE = tuple(name for name, kind in DISPLAYS.items() if not kind.compares)  # type: ignore[attr-defined]
+"""The displays that need no reference."""
+
 
 def available_displays(
     evaluator: Evaluator,
@@ -566,6 +715,7 @@ def available_displays(
     intervals: float | None = None,
     metric: str | None = None,
     names: Iterable[str] | None = None,
+    reference: Reference | None = None,
 ) -> Iterator[tuple[str, Any, str]]:
     """Every display that an evaluator has, by name, with the reason of those that it has not.
 
@@ -573,7 +723,9 @@ def available_displays(
         evaluator: The evaluator to draw.
         intervals: The level of what is drawn beside curves, series and slices; None: nothing.
         metric: That of the series and of the slices; F1 by default.
-        names: The displays, of :data:`DISPLAYS`; all by default.
+        names: The displays, of :data:`DISPLAYS`; by default all, without a reference those of
+            :data:`ALONE`.
+        reference: What the evaluator is compared with, or the path of its saved state.
 
     Yields:
         Name, display (not drawn yet) and an empty text; or name, None and the reason.
@@ -582,9 +734,9 @@ def available_displays(
     >>> [name for name, display, reason in available_displays(ev) if display]
     ['confusion']
     """
-    for name in DISPLAYS if names is None else names:
+    for name in (ALONE if reference is None else DISPLAYS) if names is None else names:
         kind = DISPLAYS[name]
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {} if name in ALONE else {"reference": reference}
         if name in ("roc", "precision_recall", "calibration", "series", "slices"):
             options["intervals"] = intervals
         if name in ("series", "slices"):

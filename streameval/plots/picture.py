@@ -177,6 +177,12 @@ class Picture:
         lines = [mark for mark in self.marks if isinstance(mark, Line)]
         return [line for line in lines if line.color != MUTED] or lines
 
+    @property
+    def names_on_x(self) -> bool:
+        """Whether x has names, which are turned where they are many or long, and no scale."""
+        named = any(isinstance(mark, (Heatmap, Bars)) for mark in self.marks)
+        return named and self.x.ticks is not None
+
     def named(self) -> int:
         """How many entries the legend has."""
         return sum(bool(getattr(mark, "name", "")) for mark in self.marks)

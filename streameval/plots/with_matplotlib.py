@@ -85,7 +85,7 @@ def _scale(ax: Any, picture: Picture) -> None:
         if axis.ticks is not None:
             places, texts = zip(*axis.ticks, strict=True) if axis.ticks else ((), ())
             getattr(ax, f"set_{side}ticks")(places, [plain(text) for text in texts])
-    if any(isinstance(mark, Heatmap) for mark in picture.marks):
+    if picture.names_on_x:
         _turn(ax, picture.x)
     if picture.x.time and any(isinstance(mark, Line) for mark in picture.marks):
         locator = matplotlib.dates.AutoDateLocator()  # type: ignore[no-untyped-call]

@@ -90,7 +90,7 @@ def draw(picture: Picture, *, ground: bool = False) -> str:
     y_ticks = [tick for tick in y_ticks if low <= tick[0] <= high and not notes]
     cells = next((mark for mark in picture.marks if isinstance(mark, Heatmap)), None)
     texts = [text for _, text in x_ticks]
-    turned = cells is not None and max(map(len, texts), default=0) * len(texts) > 40
+    turned = picture.names_on_x and max(map(len, texts), default=0) * len(texts) > 40
     total = round(picture.size[0] * _INCH)
     left = 36 + max((_width(text) for _, text in y_ticks), default=0.0)
     right, top = 62.0 if support else 16.0, 10.0

@@ -18,6 +18,7 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight
 from streameval.metrics.averages import exact_sum
 from streameval.metrics.metric import public_name, row_named
+from streameval.metrics.score_profiles import score_distribution
 from streameval.metrics.thresholds import pair_lead, quotients, threshold_counts
 from streameval.metrics.undefined import NO_EVENTS, json_number, undefined_value
 from streameval.states.ranking.coarse_score import LEAST_SCORES, cell_limits, coarse_column
@@ -153,11 +154,10 @@ def chi_squared_tail(x: float, freedom: float) -> float:
 # Scores -----------------------------------------------------------------------
 
 
-def _merged(request: DriftRequest) -> ScoreIndex:
+def _merged(now: ScoreIndex, reference: ScoreIndex) -> ScoreIndex:
     """The events of both sides in one index: now as positives, the reference as negatives."""
-    now, reference = request.now, request.reference
     level = max(now.level, reference.level)
-    sides = []
+    sides: list[tuple[FloatArray, Any]] = []
     for index in (now, reference):
         groups = index.groups()
         cells = coarse_column(groups.scores, level)
@@ -172,7 +172,7 @@ def _merged(request: DriftRequest) -> ScoreIndex:
 
 
 def _ks(request: DriftRequest) -> Drift:
-    index = _merged(request)
+    index = _merged(request.now, request.reference)
     value = index.ks_statistic or 0.0
     low = high = value
     if index.level:
@@ -216,7 +216,7 @@ def _error_of_bands(distance: float, n: float, m: float) -> float:
 
 
 def _wasserstein(request: DriftRequest) -> Drift:
-    index = _merged(request)
+    index = _merged(request.now, request.reference)
     scores, now, reference = index.groups()
     span = float(scores[-1]) - float(scores[0])
     if span == math.inf:
@@ -251,7 +251,7 @@ class _Binned(NamedTuple):
 
 
 def _binned(request: DriftRequest) -> _Binned:
-    groups = _merged(request).groups()
+    groups = _merged(request.now, request.reference).groups()
     edges = equal_mass_edges(groups.scores, groups.negatives, BINS)
     bin_of = np.searchsorted(edges, groups.scores, side="right")
     shares = []
@@ -492,6 +492,48 @@ def drift(
     return found._replace(method=f"{found.method} (Kish)")
 
 
+class SideShares(NamedTuple):
+    """What share of each side's predictions is in each place; nan of a side without events."""
+
+    places: tuple[Any, ...]
+    """The edges of bins, one more than there are shares; or the labels."""
+    now: FloatArray
+    reference: FloatArray
+
+
+def score_shares(now: ScoreIndex, reference: ScoreIndex, bins: int = 20) -> SideShares:
+    """The shares of both sides' scores in common bins of equal width, each divided once.
+
+    From 0 to 1 where all scores of both sides are between them, else from the lowest score to the
+    highest; an inner edge belongs to the bin below it. Cost: O(distinct scores). Raises MetricError
+    where `bins` is not from 1 to 10,000.
+
+    >>> now, reference = ScoreIndex([(False, 0.1), (True, 0.8)]), ScoreIndex([(False, 0.4)])
+    >>> edges, *shares = score_shares(now, reference, bins=2)
+    >>> edges, [side.tolist() for side in shares]
+    ((0.0, 0.5, 1.0), [[0.5, 0.5], [1.0, 0.0]])
+    """
+    low, high, *sides = score_distribution(_merged(now, reference), bins=bins)
+    held = [_shares(weights.tolist()) for weights in sides]
+    return SideShares((*low.tolist(), high[-1].item()), *held)
+
+
+def label_shares(now: Mapping[Any, Weight], reference: Mapping[Any, Weight]) -> SideShares:
+    """The shares of both sides' predicted labels, in the order of the reference, then of now.
+
+    >>> label_shares({"cat": 1, "emu": 1}, {"dog": 1, "cat": 3}).places
+    ('dog', 'cat', 'emu')
+    """
+    labels = tuple(dict.fromkeys([*reference, *now]))
+    held = [_shares([side.get(label, 0) for label in labels]) for side in (now, reference)]
+    return SideShares(labels, *held)
+
+
+def _shares(weights: list[Weight]) -> FloatArray:
+    # Python's numbers, as a quotient of int64 rounds both beyond 2**53.
+    return quotients(np.array(weights, dtype=object), exact_sum(weights))
+
+
 def _without(reason: str) -> Drift:
     """No value, and why."""
     nan = math.nan
@@ -513,34 +555,3 @@ def drifted(drifts: Mapping[_Key, Drift], rate: float = FALSE_DISCOVERIES) -> di
     """
     adjusted = benjamini_hochberg([one.p_value for one in drifts.values()])
     return {key: one for (key, one), p in zip(drifts.items(), adjusted, strict=True) if p <= rate}
-
-
-def score_shares(*indices: ScoreIndex, bins: int = 20) -> tuple[list[float], ...]:
-    """The edges of bins of equal width, and the share of the events of each index in each bin.
-
-    From 0 to 1, or from the smallest score of all to the largest where one is outside. The last bin
-    has its upper edge too. Without events there are no bins.
-
-    >>> first, second = ScoreIndex([(False, 0.1), (False, 0.9)]), ScoreIndex([(False, 1.0)])
-    >>> score_shares(first, second, bins=2)
-    ([0.0, 0.5, 1.0], [0.5, 0.5], [0.0, 1.0])
-    """
-    groups = [index.groups() for index in indices]
-    finite = np.concatenate([scores[np.isfinite(scores)] for scores, _, _ in groups])
-    if not len(finite):
-        return ([], *([] for _ in indices))
-    low, high = float(finite.min()), float(finite.max())
-    if low >= 0 and high <= 1:
-        low, high = 0.0, 1.0
-    elif low == high:
-        low, high = low - 0.5, high + 0.5
-    edges = low + (high - low) * (np.arange(bins + 1) / bins)
-    edges[-1] = high
-    shares = []
-    for scores, positives, negatives in groups:
-        weight: Any = positives + negatives
-        place = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, bins - 1)
-        held = total_weight_by_group(place, bins, weight)
-        total = sum(held)
-        shares.append([one / total if total else 0.0 for one in held])
-    return (edges.tolist(), *shares)

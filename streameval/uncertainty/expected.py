@@ -8,7 +8,7 @@ of two mergeable states. It assumes that P(y given score) is what it was in the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -37,9 +37,6 @@ from streameval.uncertainty.interval import (
     checked_level,
     normal_quantile,
 )
-
-FLAGGED_BELOW = 0.01
-"""The chance of so many failed estimates, below which they are flagged."""
 
 FEWEST = 100
 """Labelled events without which there is no expectation."""
@@ -392,50 +389,3 @@ def _class_bins(predictions: Any, labelled: Any, scales: list[float]) -> Bins:
     )
     no, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
     return Bins(weight, *_rates(right, all_of - right), 0, (no, no, nowhere), (no, no, no, nowhere))
-
-
-class EstimateCheck(NamedTuple):
-    """How estimates compare with the values that came."""
-
-    panes: int
-    """Estimates whose value is known."""
-    held: int
-    """Of these, those whose interval had the value."""
-    error: float
-    """Mean of estimate less value; ``nan`` without any."""
-    flagged: bool
-    """Whether more failed than their level allows."""
-    reason: str
-    """What speaks against further estimates; else empty."""
-
-
-def check_estimates(estimates: Sequence[Interval], values: Sequence[float]) -> EstimateCheck:
-    """How the estimates of panes compare with the values that their labels gave.
-
-    Flagged where so many intervals failed has a chance below 1 % at their level. Pairs without a
-    value or without an interval are left out.
-
-    >>> from streameval.uncertainty.interval import Interval
-    >>> estimate = Interval(0.8, 0.7, 0.9, 0.95, "expected", 100)
-    >>> check_estimates([estimate] * 3, [0.8, 0.5, 0.2])[:2]
-    (3, 1)
-    >>> check_estimates([estimate] * 3, [0.8, 0.5, 0.2]).reason
-    '2 of 3 intervals failed'
-    """
-    pairs = [
-        (one, value)
-        for one, value in zip(estimates, values, strict=True)
-        if one.defined and value == value
-    ]
-    panes = len(pairs)
-    if not panes:
-        return EstimateCheck(0, 0, math.nan, False, "")
-    held = sum(one.low <= value <= one.high for one, value in pairs)
-    failed, miss = panes - held, 1 - pairs[0][0].level
-    fewer = math.fsum(
-        math.comb(panes, k) * miss**k * (1 - miss) ** (panes - k) for k in range(failed)
-    )
-    flagged = 1 - fewer < FLAGGED_BELOW
-    reason = f"{failed} of {panes} intervals failed" if flagged else ""
-    error = math.fsum(one.value - value for one, value in pairs) / panes
-    return EstimateCheck(panes, held, error, flagged, reason)

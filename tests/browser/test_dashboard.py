@@ -26,11 +26,13 @@ from playwright.sync_api import (
 
 from streameval.evaluator.view import View
 from streameval.service.config.address import Address
-from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.evaluators import open_evaluators, predicted_windows
 from streameval.service.config.settings import (
     Duration,
     EvaluatorSettings,
     FieldSettings,
+    JoinSettings,
+    ReferenceSettings,
     RunSettings,
     ServeSettings,
     WindowSettings,
@@ -234,11 +236,11 @@ def test_everything_is_drawn_and_the_browser_has_nothing_to_say(show: Show) -> N
 
 
 def test_a_strict_policy_stands_all_that_one_does_to_a_chart(show: Show) -> None:
-    shown = show(sample(), charts=True)
+    shown = show(sample(predictions=True), charts=True)
     policy = httpx.get(shown.server.url).headers["content-security-policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'; script-src 'self'; style-src 'self' 'sha256-" in policy
-    shown.open().drawn(charts=6)
+    shown.open().drawn(charts=10)
     for chart in shown.page.locator(".js-plotly-plot").all():
         chart.scroll_into_view_if_needed()
         area = chart.locator(".nsewdrag").first.bounding_box()
@@ -439,10 +441,10 @@ def test_dark_by_the_system_and_by_choice(show: Show) -> None:
 
 @pytest.mark.parametrize("hostile", [False, True])
 def test_a_phone_needs_no_scrolling_sideways(show: Show, hostile: bool) -> None:
-    data = sample(classes=20, hostile=hostile, undefined=hostile)
+    data = sample(classes=20, hostile=hostile, undefined=hostile, predictions=True)
     phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
     shown = show(data, charts=True, **phone)
-    shown.open().drawn(charts=4)
+    shown.open().drawn(charts=8)
     shown.page.locator("#slices-table .opener").first.click()
     assert shown.page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [360, 360]
     small = shown.page.evaluate(
@@ -452,12 +454,13 @@ def test_a_phone_needs_no_scrolling_sideways(show: Show, hostile: bool) -> None:
 
 
 def test_texts_of_the_stream_are_shown_and_never_run(show: Show) -> None:
-    data = sample(slices=40, classes=20, hostile=True, undefined=True)
+    data = sample(slices=40, classes=20, hostile=True, undefined=True, predictions=True)
     data["partitions"][0]["problem"] = HOSTILE[0]
     data["alerts"][2].update(state="firing", slice=HOSTILE[1])
     data["windows"][0]["spec"] = HOSTILE[1]
     data["reports"]["all"]["metrics"]["accuracy"].update(value=None, reason=HOSTILE[0])
-    shown = show(data, charts=True).open().drawn(charts=4)
+    data["predictions"]["1h"].update(reference=HOSTILE[1])
+    shown = show(data, charts=True).open().drawn(charts=8)
     page = shown.page
     expect(shown.tile("accuracy")).to_contain_text(HOSTILE[0])
     expect(page.locator("#banners")).to_contain_text(HOSTILE[1])
@@ -469,6 +472,8 @@ def test_texts_of_the_stream_are_shown_and_never_run(show: Show) -> None:
     # Plotly has shown the label as it is, and has made neither a link nor bold of it.
     ticks = page.locator("#confusion-chart .ytick text").all_text_contents()
     assert "<script>…ript>" in ticks
+    expect(page.locator("#scores-chart .ytick").first).to_contain_text("<script>")
+    expect(page.locator("#predictions-note")).to_contain_text(HOSTILE[1])
     assert page.locator(".js-plotly-plot svg a").count() == 0
     expect(page.locator("#quarantine-table")).to_contain_text("\\u001b[31mred\\u0007")
     own = "[...document.scripts].every((one) => one.src.startsWith(location.origin + '/static/'))"
@@ -1148,14 +1153,16 @@ MODELS = ["champion", "challenger"]
 class CountedRun:
     """Evaluators that have counted events, and the publisher of their snapshots."""
 
-    def __init__(self, models: list[str] | None = None) -> None:
+    def __init__(self, models: list[str] | None = None, join: JoinSettings | None = None) -> None:
         self.settings = RunSettings(
             evaluator=EvaluatorSettings(slices=["country"], models=models),
             window=[
                 WindowSettings(name="all"),
                 WindowSettings(name="hour", length=Duration("1h"), pane=Duration("10m")),
             ],
-            fields=FieldSettings(score="score", time="time"),
+            fields=FieldSettings(score="score", time="time", id="id"),
+            join=join,
+            reference=ReferenceSettings(panes=2),
         )
         self.evaluators: dict[str, Any] = open_evaluators(self.settings)
         rng = random.Random(5)
@@ -1170,13 +1177,11 @@ class CountedRun:
                 name: score if n == 0 else (score + truth) / 2
                 for n, name in enumerate(models or ())
             }
-            for evaluator in self.evaluators.values():
-                evaluator.update(
-                    truth,
-                    score=scores or score,
-                    event_time=n // 9 * MINUTE,
-                    slices={"country": country},
-                )
+            about = {"event_time": n // 9 * MINUTE, "slices": {"country": country}}
+            for window in self.settings.window:
+                self.evaluators[window.name].update(truth, score=scores or score, **about)
+            for name, (_, model) in predicted_windows(self.settings).items():
+                self.evaluators[name].update(score=scores.get(model, score), **about)
         self.builder = SnapshotBuilder(self.settings, self.evaluators, ValidFrom(), lambda: 0.0)
         self.publisher = SamplePublisher()
         self.publisher.open_slice = self.builder.open_slice
@@ -1191,7 +1196,8 @@ class CountedRun:
                 self.builder,
                 sequence=sequence,
                 now=int(now.timestamp() * 1e6),
-                labelled_until=100 * MINUTE,
+                labelled_until=(70 if self.settings.join else 100) * MINUTE,
+                join=sample()["join"] if self.settings.join else None,
                 checkpoint=Checkpoint(sequence, at, 900, 0.01),
                 force=True,
             )
@@ -1203,8 +1209,8 @@ class CountedRun:
 
 @pytest.fixture
 def counted(browser: Browser, request: pytest.FixtureRequest) -> Iterator[tuple[CountedRun, Shown]]:
-    """A run's own numbers, and a page for them; of the models that are the fixture's parameter."""
-    run = CountedRun(getattr(request, "param", None))
+    """A run's own numbers, and a page for them; the fixture's parameter are options of the run."""
+    run = CountedRun(**getattr(request, "param", {}))
     server = serve(run.publisher)
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     yield run, Shown(context.new_page(), server, run.publisher)
@@ -1397,7 +1403,7 @@ def test_an_opened_slice_on_a_phone(show: Show, of: str) -> None:
     assert [one for one in shown.complaints if "400" not in one] == []
 
 
-@pytest.mark.parametrize("counted", [MODELS], indirect=True)
+@pytest.mark.parametrize("counted", [{"models": MODELS}], indirect=True)
 def test_every_panel_obeys_the_model_that_is_selected(counted: tuple[CountedRun, Shown]) -> None:
     run, shown = counted
     page = shown.page
@@ -1425,7 +1431,7 @@ def test_every_panel_obeys_the_model_that_is_selected(counted: tuple[CountedRun,
     assert shown.complaints == []
 
 
-@pytest.mark.parametrize("counted", [MODELS], indirect=True)
+@pytest.mark.parametrize("counted", [{"models": MODELS}], indirect=True)
 def test_all_models_are_drawn_over_each_other(counted: tuple[CountedRun, Shown]) -> None:
     run, shown = counted
     page = shown.page
@@ -1533,13 +1539,15 @@ def accessible(page: Page) -> list[str]:
     "path", ["", "?model=&window=1h", "?model=model-1&slice=country%3DC1", "docs"]
 )
 def test_axe_finds_nothing(show: Show, path: str, width: int, scheme: str) -> None:
-    data = sample(models=2, undefined=True)
+    data = sample(models=2, undefined=True, predictions=True)
     for report in data["reports"].values():
         report["references"] = {"last-month.state": {"accuracy": 0.5}}
     shown = show(data, color_scheme=scheme, viewport={"width": width, "height": 900}).open(path)
     if path != "docs":
         shown.seen()
         shown.page.locator("#slices-table tbody tr").first.wait_for()
+        shown.page.locator("#predictions-table summary").click()
+        expect(shown.page.locator("#predictions-table tbody tr")).to_have_count(48)
     assert accessible(shown.page) == []
     assert shown.complaints == []
     assert shown.page.evaluate("document.documentElement.scrollWidth") == width
@@ -1569,6 +1577,151 @@ def test_models_side_by_side_with_their_differences(show: Show) -> None:
     expect(shown.page.locator("#models-slices-about")).to_contain_text("1 of 2 slices by f1")
     expect(shown.page.locator('#sections a[href="#models"]')).to_be_visible()
     assert shown.complaints == []
+
+
+def opened_trace(page: Page, chart: str, name: str) -> Any:
+    """The trace of that name in a chart."""
+    return page.evaluate(
+        "([chart, name]) => { const { x, y } = document.getElementById(chart).data"
+        ".findLast((one) => one.name === name); return { x, y }; }",
+        [chart, name],
+    )
+
+
+def test_predictions_are_shown_before_their_labels(show: Show) -> None:
+    data = sample(predictions=True)
+    report = data["predictions"]["1h"]
+    shown = show(data, charts=True).open("?metric=accuracy").drawn(charts=10)
+    page = shown.page
+    # The chosen window has no panes: as over time, the first one that has.
+    expect(page.locator("#predictions-about")).to_contain_text("1h: 1h in panes of 5m")
+    note = page.locator("#predictions-note")
+    expect(note).to_have_text(
+        "Window all has no panes; shown is 1h. Numbers and scores are of the 2,500 predictions "
+        "from 2026-03-01 15:45:00 to 2026-03-01 16:00:00, whose labels are still arriving; they "
+        "are shaded. Reference: panes from 2026-03-01 12:00:00 to 2026-03-01 13:00:00. All "
+        "predictions of the run are counted."
+    )
+    volume = page.locator("#volume dl")
+    expect(volume).to_contain_text("Predictions2,500 of 40,000 in the window")
+    expect(volume).to_contain_text("positive_rate0.2500 [0.2400, 0.2600]")
+    expect(volume).to_contain_text("median_score– no scores")
+    for name, key in (("now", "now"), ("reference", "reference")):
+        shares = report["scores"][key]
+        assert opened_trace(page, "scores-chart", name)["y"] == [*shares, shares[-1]]
+
+    page.locator("#predictions-table summary").press("Enter")
+    expect(page.locator("#drift dl")).to_contain_text("ks0.1250p0.0001")
+    for measure in ("ks", "wasserstein"):
+        page.get_by_label("Measure").select_option(measure)
+        column = [text(value) for value in report["series"]["drift"][measure]][::-1]
+        shown.expect_column("#predictions-table", "drift", column)
+    expect(page.locator("#drift dl")).to_contain_text(
+        "wasserstein0.0625p– a Wasserstein distance has no p-value"
+    )
+
+    # What failed is marked wherever it is shown.
+    doubt = "⚠ Do not believe it: 13 of 33 intervals failed"
+    check, chart = page.locator("#expected-check"), page.locator("#expected-chart")
+    expect(page.locator("#expected dl")).to_have_text("accuracy ⚠0.8125 [0.7900, 0.8300]")
+    expect(check).to_have_text(f"{doubt}; the mean of estimate less value is 0.0500.")
+    expect(chart).to_have_attribute("aria-label", re.compile(re.escape(doubt)))
+    expect(page.locator('#predictions-table th[data-key="value"]')).to_contain_text("accuracy ⚠")
+    expect(page.locator("#expected-metric option")).to_have_text(["accuracy ⚠", "f1"])
+    page.locator("#expected-metric").select_option("f1")
+    expect(page.locator("#expected dl")).to_have_text("f10.7500 [0.7100, 0.7900]")
+    expect(check).to_contain_text("In 32 of 33 panes whose labels have come")
+    expect(chart).not_to_have_attribute("aria-label", re.compile("⚠"))
+    series, values = report["series"], data["series"]["1h"]["metrics"]["f1"]
+    column = [text(value) for value in series["expected"]["f1"]][::-1]
+    shown.expect_column("#predictions-table", "value", column)
+    realised = [text(None if n >= 45 else value) for n, value in enumerate(values)][::-1]
+    shown.expect_column("#predictions-table", "realised", realised)
+    drawn = [y for y in opened_trace(page, "expected-chart", "value with labels")["y"] if y]
+    assert set(drawn) <= set(values[:45])
+    low, high = series["low"]["f1"][-1], series["high"]["f1"][-1]
+    band = page.evaluate(
+        "document.querySelector('#expected-chart').data.find(({ fill }) => fill === 'toself').y"
+    )
+    assert {low, high} < set(band)
+    assert shown.complaints == []
+
+
+def text(value: float | None) -> str:
+    """A value as the page writes it."""
+    return "–" if value is None else f"{value:.4f}"
+
+
+def test_predictions_come_first_while_there_is_no_label(show: Show) -> None:
+    data = sample(predictions=True)
+    data["checkpoint"]["events"] = 0
+    report = data["predictions"]["1h"]
+    reason = "0 of the 24 panes of [reference] have all their labels"
+    report.update(reference="", reference_reason=reason, drift={}, expected={}, checks={})
+    report["scores"]["reference"] = []
+    report.update(since=data["at"])
+    shown = show(data).open("?window=1h").seen()
+    page = shown.page
+    expect(page.locator("#predictions-note")).to_contain_text(
+        f"No drift and no expected metric yet, as there is no reference: {reason}. Predictions are "
+        f"counted since {data['at'][:19].replace('T', ' ')}, by their time."
+    )
+    expect(page.locator("#volume")).to_be_visible()
+    for absent in ("#drift", "#expected"):
+        expect(page.locator(absent)).to_be_hidden()
+    regions = page.locator("main section:visible h2")
+    expect(regions).to_have_text(
+        ["Predictions", "Waiting for the first labelled events", "Labels", "Source", "Quarantine",
+         "Alerts"]
+    )  # fmt: skip
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("join", [True, False])
+def test_predictions_that_are_not_counted_have_no_panel(show: Show, join: bool) -> None:
+    shown = show(sample(predictions=not join, join=join)).open().seen()
+    expect(shown.page.locator("#slices")).to_be_visible()
+    expect(shown.page.locator("#predictions")).to_be_hidden()
+    expect(shown.page.locator('#sections a[href="#predictions"]')).to_be_hidden()
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize(
+    "counted", [{"models": MODELS, "join": JoinSettings(wait=Duration("10m"))}], indirect=True
+)
+def test_predictions_of_a_slice_and_of_a_model(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    page = shown.page
+    seen = set()
+    for model, country in (("champion", ""), ("challenger", ""), ("challenger", "GR")):
+        name = country and f"country={country}"
+        shown.open(f"?window=hour&model={model}" + (f"&slice={name}" if name else "")).seen()
+        about = re.compile(f"^{model} · " + (f"slice {name} · " if name else "") + "hour")
+        expect(page.locator("#predictions-about")).to_have_text(about)
+        counted_here = run.evaluators[f"hour:predictions:{model}"]
+        whole = counted_here.slices()[(("country", country),)] if name else counted_here.total
+        waiting = whole.of_panes(mark.start for mark in whole.marks if mark.end > 70 * MINUTE)
+        rate = waiting.report(["positive_rate"], intervals=0.95).rows[0]
+        assert rate.interval is not None
+        said = f"{text(rate.value)} {words(rate.interval.low, rate.interval.high)}"
+        expect(page.locator("#volume dl")).to_contain_text(f"positive_rate{said}")
+        seen.add(said)
+    assert len(seen) == 3
+    # Two panes of a slice have too few labelled events for it.
+    expect(page.locator("#expected dl")).to_contain_text("– labelled: expected at least 100")
+    page.goto(shown.server.url + "?window=all&slice=country%3DNO")
+    expect(page.locator("#predictions-note")).to_contain_text("It cannot be shown: slice: expected")
+    expect(page.locator("#predictions-body")).to_be_hidden()
+    assert [one for one in shown.complaints if "404" not in one] == []
+
+
+def test_the_position_of_a_source_breaks_within_its_column(show: Show) -> None:
+    data = sample()
+    data["partitions"][0]["position"] = {"segment": 3, "file": "x" * 70, "offset": 4_096}
+    shown = show(data).open().seen()
+    table = shown.page.locator("#source-table .scroll")
+    expect(table).to_contain_text("x" * 70)
+    assert table.evaluate("(node) => node.scrollWidth - node.clientWidth") <= 0
 
 
 def test_a_run_of_one_model_has_no_panel_of_models(show: Show) -> None:

@@ -88,3 +88,34 @@ def test_drift_of_two_states(run: Command, path: str) -> None:
     refused = run("drift", "labels.state", "before.state")
     assert refused.code == 2
     assert refused.err.startswith("streameval: ks compares scores of binary tasks")
+
+
+def test_a_picture_of_drift(run: Command, path: str) -> None:
+    options = ("--score", "p", "--slice", "country", "--save")
+    run("predictions", path, *options, "now.state")
+    Path("before.csv").write_text(ROWS.replace(".9,", ".1,"))
+    run("predictions", "before.csv", *options, "before.state")
+    drawn = ("--plot", "a.svg", "--report", "a.html")
+    plain = run("drift", "now.state", "before.state")
+    found = run("drift", "now.state", "before.state", *drawn)
+    assert (found.code, found.out, found.err) == (0, plain.out, "")
+    assert "before.state (4)" in Path("a.svg").read_text()
+    report = Path("a.html").read_text()
+    assert report.count("<figure>") == 1
+    assert report.count("<table") == 1
+    of_ks = se.Predictions.load("now.state").drift("before.state", "ks")
+    assert f"<figcaption>Drift of the scores: ks {of_ks}</figcaption>" in report
+    run("predictions", path, "--y-pred", "label", "--save", "labels.state")
+    assert run("drift", "labels.state", "labels.state", "--plot", "b.png").code == 0
+    assert Path("b.png").read_bytes().startswith(b"\x89PNG")
+    se.Predictions().save("none.state")
+    nothing = run("drift", "now.state", "none.state", "--plot", "c.svg", "--report", "c.html")
+    assert (nothing.code, Path("c.svg").exists()) == (1, False)
+    assert nothing.err == (
+        "streameval: --plot drift: expected events on both sides, got the reference has no events\n"
+    )
+    assert "<table" in Path("c.html").read_text()
+    assert run("drift", "now.state", "before.state", "--plot", "a.gif").code == 2
+    # A state alone has no such picture.
+    refused = run("report", "now.state", "--plot", "drift.svg")
+    assert (refused.code, "a file that is named as one of" in refused.err) == (2, True)

@@ -18,7 +18,7 @@ from sklearn.metrics import classification_report, confusion_matrix, fbeta_score
 
 import streameval as se
 from streameval.cli import options, output
-from streameval.plots import DISPLAYS
+from streameval.plots import ALONE
 from streameval.tables import Table
 from tests.cli.test_cli_evaluate import binary_events, write_jsonl
 from tests.support.command_runs import Command
@@ -233,7 +233,7 @@ def test_every_picture_and_the_page(run: Command, tmp_path: Path) -> None:
     text = page.read_text()
     read = Page(text)
     images = [attributes for tag, attributes in read.tags if tag == "img"]
-    assert len(images) == len(DISPLAYS)
+    assert len(images) == len(ALONE)
     assert all(str(one["src"]).startswith("data:image/svg+xml;base64,") for one in images)
     assert all(one["alt"] for one in images)
     # Nothing is loaded, no script runs, and text of the stream is no markup.

@@ -24,6 +24,7 @@ from streameval.service.config.settings import (
     FieldSettings,
     JoinSettings,
     QuarantineSettings,
+    ReferenceSettings,
     RunSettings,
     WindowSettings,
 )
@@ -418,8 +419,13 @@ def test_a_change_of_settings_is_told_by_its_keys() -> None:
         ("window.day", None, {"length": 3}),
     ]
     now = RunSettings()
-    wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every=Duration("5s")))
+    wanted = RunSettings(
+        store="b.db",
+        checkpoint=CheckpointSettings(every=Duration("5s")),
+        reference=ReferenceSettings(panes=3),
+    )
     settings, later = while_running(now, wanted)
+    assert settings.reference == wanted.reference
     assert (settings.checkpoint.every, settings.store, later) == ("5s", now.store, ["store"])
 
 

@@ -25,15 +25,20 @@ from streameval.service.publish.snapshot import (
     Confusion,
     Curve,
     Delay,
+    Drift,
+    EstimateCheck,
     Join,
     Mature,
     ModelComparison,
     ModelDifference,
     OpenedPart,
     Partition,
+    PredictionReport,
+    PredictionSeries,
     Publisher,
     Quarantine,
     Report,
+    ScoreShares,
     Series,
     Slice,
     SliceDifference,
@@ -94,6 +99,7 @@ def published(
     undefined: bool = True,
     join: bool = True,
     models: int = 0,
+    predictions: bool = False,
     at: datetime = START,
     lag: int | None = 120,
     seed: int = 0,
@@ -111,6 +117,7 @@ def published(
         undefined: Some values are None, with their reasons.
         join: False: a run without a join.
         models: How many are compared; 0: a run of one model.
+        predictions: Whether they are counted before their labels.
         at: When it was published, which is also the checkpoint's time.
         lag: Of the first partition.
         seed: Another seed, other numbers.
@@ -142,6 +149,7 @@ def published(
         confusion={name: _confusion(rng, labels) for name in WINDOWS},
         slices={name: _slices(rng, names, slices, hostile, undefined) for name in WINDOWS},
         comparison={name: _comparison(models, stamp) for name in WINDOWS} if models else {},
+        predictions=_predictions(seed, task, labels, panes) if predictions else {},
         join=_join(rng, sequence) if join else None,
         partitions=[
             _partition("http:predictions", {"segment": 3, "offset": 4096}, lag, 12_000, "bytes"),
@@ -308,6 +316,76 @@ def _comparison(models: int, stamp: str) -> ModelComparison:
         ],
         slices_left_out=0,
     )
+
+
+def _predictions(
+    seed: int, task: str, labels: list[Any], panes: int
+) -> dict[str, PredictionReport]:
+    """Of every window; that of panes has a reference, and an estimate that has failed."""
+    rng = random.Random(seed)
+    times = {"start": iso(300 * (panes - 3)), "end": iso(300 * panes)}
+    bins = 20 if task == "binary" else len(labels)
+
+    def column(center: float, lacking: int = 12) -> list[float | None]:
+        """Of the panes, of which the first are the reference."""
+        return [None if n < lacking else center + rng.uniform(-0.02, 0.02) for n in range(panes)]
+
+    rate = "positive_rate" if task == "binary" else "mean_confidence"
+    expected = {name: column(0.8) for name in ("accuracy", "f1")}
+    compared = PredictionReport(
+        events=40_000,
+        **times,
+        unlabelled=2500,
+        metrics={
+            rate: Value(0.25, 2500, "", 0.24, 0.26, "wilson"),
+            "median_score": Value(None, 0, "no scores"),
+        },
+        reference=f"panes from {iso(0)} to {iso(3600)}",
+        reference_reason="",
+        drift={
+            "ks": Drift(0.125, 0.0001),
+            "wasserstein": Drift(0.0625, None, "a Wasserstein distance has no p-value"),
+        },
+        expected={
+            "accuracy": Value(0.8125, 2500, "", 0.79, 0.83, "expected"),
+            "f1": Value(0.75, 2500, "", 0.71, 0.79, "expected"),
+        },
+        checks={
+            "accuracy": EstimateCheck(33, 20, 0.05, True, "13 of 33 intervals failed"),
+            "f1": EstimateCheck(33, 32, -0.001, False, ""),
+        },
+        scores=ScoreShares(
+            [n / 20 for n in range(21)] if task == "binary" else [],
+            [] if task == "binary" else labels,
+            [1 / bins] * bins,
+            [2 * n / (bins * (bins - 1)) for n in range(bins)],
+        ),
+        series=PredictionSeries(
+            start=[iso(300 * n) for n in range(panes)],
+            end=[iso(300 * (n + 1)) for n in range(panes)],
+            immature=[n >= panes - 3 for n in range(panes)],
+            events=[rng.randrange(500, 1500) for _ in range(panes)],
+            metrics={rate: column(0.25, 0)},
+            drift={"ks": column(0.1), "wasserstein": column(0.05)},
+            expected=expected,
+            low={name: _moved(values, -0.05) for name, values in expected.items()},
+            high={name: _moved(values, 0.04) for name, values in expected.items()},
+        ),
+    )
+    alone = msgspec.structs.replace(
+        compared,
+        start=None,
+        end=None,
+        unlabelled=40_000,
+        reference="",
+        reference_reason="a window without panes is compared with a file",
+        drift={},
+        expected={},
+        checks={},
+        scores=msgspec.structs.replace(compared.scores, reference=[]),
+        series=None,
+    )
+    return {name: compared if kind == "panes" else alone for name, (kind, _) in WINDOWS.items()}
 
 
 def _join(rng: random.Random, sequence: int) -> Join:

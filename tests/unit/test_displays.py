@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from matplotlib.figure import Figure
 from streameval.metrics.score_profiles import score_distribution
 from streameval.metrics.undefined import NO_EVENTS
 from streameval.plots import DISPLAYS, RocCurveDisplay, SeriesDisplay, available_displays
-from streameval.plots.picture import MUTED, Line, line_look, thinned
+from streameval.plots.picture import MUTED, Bars, Line, line_look, thinned
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def classes(number: int, count: int = 120) -> se.Evaluator:
 
 
 def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
-    every = available_displays(scored(200), intervals=0.9)
+    every = available_displays(scored(200), intervals=0.9, reference=scored(90, seed=2))
     shown = {name: display for name, display, _ in every}
     assert set(shown) == set(DISPLAYS)
     for name, display in shown.items():
@@ -170,6 +171,34 @@ def test_histograms_of_any_scores() -> None:
         with pytest.raises(se.MetricError, match="expected"):
             score_distribution(index, **wrong)  # type: ignore[arg-type]
     assert score_distribution(se.ScoreIndex()).reason == NO_EVENTS
+
+
+def test_drift_is_drawn_as_shares_of_both_sides() -> None:
+    now, last = scored(200), se.Predictions().update_many(score=[0.1, 0.2, 0.2, 0.9])
+    display = DISPLAYS["drift"].computed(now, reference=last, bins=4, names=("a", "b"))  # type: ignore[attr-defined]
+    reference, current = (mark for mark in display.picture.marks if isinstance(mark, Bars))
+    assert (reference.heights.tolist(), reference.name) == ([0.75, 0, 0, 0.25], "b (4)")
+    assert current.heights.sum() == pytest.approx(1)
+    assert display.picture.legend == f"ks {last.drift(now, 'ks')}"
+    labels = last.plot("drift", reference=now.total, measure="cramers_v")
+    assert labels.picture.legend == f"cramers_v {labels.drift}"
+    assert labels.shares.now.tolist() == [0.75, 0.25]
+    # Of many labels those that moved most, in their order.
+    many = [
+        se.Predictions(task="multiclass").update_many(list(column))
+        for column in ("abcccd", "abccdd")
+    ]
+    few = many[0].plot("drift", reference=many[1], most=2)
+    assert [text for _, text in few.picture.x.ticks] == ["c", "d"]
+    assert few.picture.marks[1].heights[1::3].tolist() == [3 / 6, 1 / 6]
+    for options, message in (
+        ({}, "reference: expected what the predictions are compared with, got none; pass "),
+        ({"reference": se.Predictions()}, "drift: expected events on both sides, got the"),
+        ({"reference": 3}, "reference: expected an evaluator, predictions, a view of one, or the"),
+        ({"reference": many[0]}, "ks compares scores of binary tasks"),
+    ):  # fmt: skip
+        with pytest.raises((se.InputError, se.MetricError), match=re.escape(message)):
+            last.plot("drift", **options)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])

@@ -12,7 +12,14 @@ import pytest
 import streameval as se
 from streameval.errors import MetricError
 from streameval.uncertainty.anytime import beta_binomial, disjoint_error
-from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted
+from streameval.uncertainty.drift import (
+    DRIFTS,
+    Drift,
+    drift,
+    drifted,
+    label_shares,
+    score_shares,
+)
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -65,6 +72,54 @@ def test_bins_are_of_equal_mass_of_the_reference_and_named() -> None:
     # Half of the reference is one score, whose events no edge divides.
     tied = index_of([0.0] * 50 + list(range(1, 51)))
     assert drift("psi", reference, tied).edges == (1.0, 11.0, 21.0, 31.0, 41.0)
+
+
+NAN = [math.nan] * 2
+LONG = 2**52 + 2
+
+
+@pytest.mark.parametrize(
+    ("now", "reference", "edges", "shares"),
+    [
+        (NOW, REFERENCE, [0, 0.5, 1], ([0.5, 0.5], [1, 0])),
+        (EMPTY, REFERENCE, [0, 0.5, 1], (NAN, [1, 0])),
+        (NOW, EMPTY, [0, 0.5, 1], ([0.5, 0.5], NAN)),
+        (EMPTY, EMPTY, [0, 0.5, 1], (NAN, NAN)),
+        (index_of([0.25]), index_of([0.25]), [0, 0.5, 1], ([1, 0], [1, 0])),
+        (index_of([7.0]), index_of([7.0] * 3), [5.25, 7, 8.75], ([1, 0], [1, 0])),
+        # From the least of either side to the largest of either.
+        (index_of([-3.0, 0.5]), index_of([0.5, 5.0]), [-3, 1, 5], ([1, 0], [0.5, 0.5])),
+        (index_of([1e308]), index_of([-1e308]), [-1e308, 0, 1e308], ([0, 1], [1, 0])),
+        # Shares of whole numbers that are no floats; and of fractions.
+        (index_of([0, 0, 0, 1], [2**53] * 3 + [LONG]), index_of([1, 1, 1]), [0, 0.5, 1],
+         ([3 * 2**53 / (3 * 2**53 + LONG), LONG / (3 * 2**53 + LONG)], [0, 1])),
+        (index_of([0.1, 0.9], [0.5, 1.5]), REFERENCE, [0, 0.5, 1], ([0.25, 0.75], [1, 0])),
+    ],
+)  # fmt: skip
+def test_shares_on_common_bins(
+    now: se.ScoreIndex, reference: se.ScoreIndex, edges: list[float], shares: Any
+) -> None:
+    found = score_shares(now, reference, bins=2)
+    assert list(found.places) == edges
+    np.testing.assert_array_equal([found.now, found.reference], shares)
+
+
+def test_shares_are_those_of_all_scores_whatever_index_holds_them() -> None:
+    rng = np.random.default_rng(6)
+    columns = rng.beta(2, 5, 4_000), rng.beta(3, 4, 3_000)
+    found = score_shares(index_of(columns[0]), index_of(columns[1]))
+    for side, scores in zip(found[1:], columns, strict=True):
+        np.testing.assert_array_equal(side, np.histogram(scores, found.places)[0] / len(scores))
+    coarse = score_shares(index_of(columns[0], max_scores=1024), index_of(columns[1]))
+    np.testing.assert_allclose(coarse.now, found.now, atol=0.01)
+    np.testing.assert_allclose(coarse.reference, found.reference, atol=0.01)
+
+
+def test_shares_of_labels() -> None:
+    labels, now, reference = label_shares({"b": 1, "c": 2}, {"a": 3, "b": 1})
+    assert labels == ("a", "b", "c")
+    assert (now.tolist(), reference.tolist()) == ([0, 1 / 3, 2 / 3], [0.75, 0.25, 0])
+    assert np.isnan(label_shares({}, {"a": 1}).now).all()
 
 
 @pytest.mark.parametrize(

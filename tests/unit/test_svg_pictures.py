@@ -59,7 +59,10 @@ def texts(root: ElementTree.Element) -> list[str]:
 
 def test_every_display_is_an_element_with_its_axes_and_legend() -> None:
     drawn: set[type[Mark]] = set()
-    shown = [*available_displays(scored(), intervals=0.9), *available_displays(classes())]
+    shown = [
+        *available_displays(scored(), intervals=0.9, reference=scored(0.3)),
+        *available_displays(classes(), reference=classes()),
+    ]
     assert {name for name, display, _ in shown if display} == set(DISPLAYS)
     for name, display, _ in shown:
         if display is None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import Evaluation
@@ -36,7 +39,7 @@ from streameval.service.publish.snapshot import (
 )
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.drift import DRIFTS
-from streameval.uncertainty.expected import check_estimates
+from streameval.uncertainty.estimate_check import check_estimates
 from streameval.uncertainty.interval import Interval
 from streameval.windows.window import PaneMark
 
@@ -47,6 +50,9 @@ _LEVEL = 0.95
 
 _PANES = 200
 """The newest panes that a report has, and that are compared with their estimates."""
+
+_LABELS = 20
+"""The most predicted labels whose shares are shown."""
 
 _Part: TypeAlias = tuple[str, SliceKey | None, str]
 """A window, a slice or None, and a model."""
@@ -115,7 +121,6 @@ class PredictionReports:
         waiting = [mark for mark in marks if self._is_immature(mark)]
         now = self._unlabelled(window, view)
         reference = self._reference(part)
-        shares = shares_between(now, reference.view)
         metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
         return PredictionReport(
             since=None if since is None else iso_time(since),
@@ -131,7 +136,7 @@ class PredictionReports:
                 name: _value(found) for name, found in self._expectation(now, reference).items()
             },
             checks=self._checks(part, reference),
-            scores=ScoreShares(shares.edges, [*shares.labels], shares.now, shares.reference),
+            scores=_shares(now, reference.view),
             series=self._series(part, view, marks, reference) if window in self._panes else None,
         )
 
@@ -300,6 +305,27 @@ def _view_of(evaluation: Evaluation, key: SliceKey | None, model: str) -> View |
 def _same(one: Iterable[object], other: Iterable[object]) -> bool:
     """Whether the same objects are in both, in their order."""
     return list(map(id, one)) == list(map(id, other))
+
+
+def _shares(now: View, reference: View | None) -> ScoreShares:
+    """The shares in bins of the score; of several classes, or without scores, of the labels."""
+    found = None
+    # The last one where no label of both is the same.
+    for other, measure in ((reference, "ks"), (reference, "cramers_v"), (None, "cramers_v")):
+        with suppress(MetricError):
+            found = shares_between(now, now if other is None else other, measure)
+            break
+    assert found is not None
+    sides = [np.nan_to_num(side) for side in (found.now, found.reference)]
+    if other is None:
+        sides[1] = sides[1][:0]
+    if measure == "ks":
+        edges, labels = list(map(float, found.places)), []
+    else:
+        order = np.argsort(-sides[0], kind="stable")[:_LABELS]
+        edges, labels = [], [found.places[n] for n in order]
+        sides = [side[order] if len(side) else side for side in sides]
+    return ScoreShares(edges, labels, *(side.tolist() for side in sides))
 
 
 def _drift(now: View, reference: View | None) -> dict[str, Drift]:

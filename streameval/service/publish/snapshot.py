@@ -267,7 +267,7 @@ class EstimateCheck(Struct, frozen=True, forbid_unknown_fields=True):
     held: Annotated[int, note("Of these, those whose interval had the value.")]
     error: Annotated[float | None, note("Mean of estimate less value; null without panes.")]
     flagged: Annotated[bool, note("More failed than the level allows: do not believe it.")]
-    reason: str
+    reason: Annotated[str, note("How many failed, in words.")]
 
 
 class PredictionSeries(Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,7 +24,9 @@ from streameval.service.config.settings import (
 )
 from streameval.service.store.fingerprints import changed_settings
 
-_WHILE_RUNNING = ("intervals", "alert", "webhook", "checkpoint", "quarantine", "serve", "http")
+_WHILE_RUNNING = (
+    *("intervals", "alert", "reference", "webhook", "checkpoint", "quarantine", "serve", "http"),
+)
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:

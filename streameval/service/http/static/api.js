@@ -16,7 +16,7 @@ export class Refused extends Error {
 const PATIENCE = 15_000;
 
 /**
- * The JSON of a path; `query` leaves out what is null.
+ * The JSON of a path, whose {name} is taken from `query`; `query` leaves out what is null.
  *
  * @template {keyof Api.Answers} Path
  * @param {Path} path
@@ -26,12 +26,14 @@ const PATIENCE = 15_000;
  */
 export async function ask(path, query = {}, { signal } = {}) {
   const parameters = new URLSearchParams();
+  const filled = path.replace(/\{(\w+)\}/, (_, name) => encodeURIComponent(query[name] ?? ""));
   for (const [name, given] of Object.entries(query)) {
+    if (path.includes(`{${name}}`)) continue;
     if (given !== null && given !== undefined && given !== "") parameters.set(name, String(given));
   }
   const text = parameters.toString();
   const limit = AbortSignal.timeout(PATIENCE);
-  const answer = await fetch(text ? `${path}?${text}` : path, {
+  const answer = await fetch(text ? `${filled}?${text}` : filled, {
     headers: { accept: "application/json" },
     signal: signal ? AbortSignal.any([signal, limit]) : limit,
   });

@@ -13,6 +13,7 @@ import { follow } from "./live.js";
 import { panel as models } from "./models.js";
 import { panel as opened } from "./opened.js";
 import { panel as overTime } from "./over_time.js";
+import { panel as predictions } from "./predictions.js";
 import { panel as quarantine } from "./quarantine.js";
 import { refresher } from "./refresh.js";
 import { panel as slices } from "./slices.js";
@@ -22,7 +23,9 @@ import { panel as tiles } from "./tiles.js";
 import * as waiting from "./waiting.js";
 
 /** The page's sections, from top to bottom. */
-const PANELS = [opened, tiles, overTime, models, curves, slices, confusion, labels, source, quarantine, alerts];
+const PANELS = [
+  opened, tiles, overTime, predictions, models, curves, slices, confusion, labels, source, quarantine, alerts,
+];
 
 const known = {
   status: /** @type {Api.Status | null} */ (null),
@@ -128,7 +131,7 @@ function changePart() {
   known.missing = "";
   byId("page").setAttribute("aria-busy", "true");
   drawAll();
-  loads.now("page", "models", "slices", "classes");
+  loads.now("page", "predictions", "models", "slices", "classes");
 }
 
 function drawView() {

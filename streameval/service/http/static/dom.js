@@ -111,6 +111,18 @@ export function term(text, explanation) {
   return make("dt", { title: explanation }, text);
 }
 
+/**
+ * A named number of a list of them, with its explanation, and what is said beside it.
+ *
+ * @param {string} name
+ * @param {string} given
+ * @param {string} meaning
+ */
+export function stat(name, given, meaning, aside = "") {
+  const small = aside ? make("small", {}, ` ${aside}`) : null;
+  return make("div", { title: meaning }, term(name, meaning), make("dd", {}, given, small));
+}
+
 /** The element within `box` that has the focus. @param {Element} box */
 export function focusedIn(box) {
   const active = document.activeElement;

@@ -3,7 +3,8 @@
 
 import { ask } from "./api.js";
 import { clear, draw, legend } from "./charts.js";
-import { byId, hiddenNote, make, note, section, setText, term } from "./dom.js";
+import { byId, hiddenNote, make, note, section, setText, stat } from "./dom.js";
+import { stand } from "./over_time.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
 
@@ -94,27 +95,21 @@ function show(join) {
   /** @param {string} part */
   const late = (part) => `${part} of the labels arrived within this time after their prediction${within}`;
   byId("labels-main").replaceChildren(
-    pair("Label coverage", text.percent(coverage),
+    stat("Label coverage", text.percent(coverage),
       "Share of the newest mature predictions that have a label; mature are those whose label can no longer arrive",
       typeof coverage === "number" ? over(join.mature) : text.visible(join.coverage_reason, 200)),
-    pair("Delay p50", text.duration(delay.p50), late("Half")),
-    pair("p95", text.duration(delay.p95), late("95 %")),
-    pair("p99", text.duration(delay.p99), late("99 %"), within && delay.p99 !== null ? `delays within ± ${error}` : ""),
+    stat("Delay p50", text.duration(delay.p50), late("Half")),
+    stat("p95", text.duration(delay.p95), late("95 %")),
+    stat("p99", text.duration(delay.p99), late("99 %"), within && delay.p99 !== null ? `delays within ± ${error}` : ""),
   );
   byId("labels-counts").replaceChildren(
-    ...COUNTS.map(([key, name, meaning]) => pair(name, text.whole(join[key]), meaning)));
+    ...COUNTS.map(([key, name, meaning]) => stat(name, text.whole(join[key]), meaning)));
 }
 
 /** What coverage is measured over. @param {Api.Mature} mature */
 function over({ start, end, predictions }) {
   const span = start && end ? `, ${text.time(start)} – ${text.shortTime(end, Date.parse(start))}` : "";
   return text.plural(predictions, "prediction") + span;
-}
-
-/** @param {string} name @param {string} given @param {string} meaning */
-function pair(name, given, meaning, aside = "") {
-  const small = aside ? make("small", {}, ` ${aside}`) : null;
-  return make("div", { title: meaning }, term(name, meaning), make("dd", {}, given, small));
 }
 
 /** The cohorts, which the stream leaves out. @param {AbortSignal} signal */
@@ -130,9 +125,6 @@ async function refresh(signal) {
   const summary = `${text.plural(cohorts.length, "cohort")} of predictions${waits}`;
   draw("cohorts-chart", summary, (theme) => picture(cohorts, theme));
 }
-
-/** @param {string} iso */
-const stand = (iso) => new Date(iso).toISOString().slice(0, -1);
 
 /** @param {Api.Cohort[]} cohorts @param {import("./charts.js").Theme} theme */
 function picture(cohorts, theme) {

@@ -15,11 +15,12 @@ export const panel = {
     byId("slice-title").tabIndex = -1;
     back.addEventListener("click", () => page.openSlice(null));
   },
-  show({ chosen, missing }) {
+  show({ chosen, missing, status }) {
     if (chosen.slice === null) return;
     setText(byId("slice-title"), `Slice ${text.visible(chosen.slice, 200)}`);
+    const more = status.run?.predictions ? " predictions," : "";
     setText(byId("slice-about"),
-      missing ? "" : "Metrics, the metric over time, curves and confusion are of this slice");
+      missing ? "" : `Metrics, the metric over time,${more} curves and confusion are of this slice`);
     note(byId("slice-note"), missing && `It cannot be shown: ${text.visible(missing, 300)}.`);
   },
 };

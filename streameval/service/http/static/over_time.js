@@ -180,7 +180,7 @@ function summary(metric, panes, limits) {
 }
 
 /** Plotly takes times as they stand, without their zone: all are UTC here. @param {string | number} moment */
-const stand = (moment) => new Date(moment).toISOString().slice(0, -1);
+export const stand = (moment) => new Date(moment).toISOString().slice(0, -1);
 
 /**
  * Each pane as a level line over its own span; panes that touch are joined, between others is a gap.
@@ -213,7 +213,7 @@ function steps(panes, times, keep) {
  * @param {Pane[]} panes
  * @param {{ start: string, end: string }[]} times
  */
-function areas(panes, times) {
+export function areas(panes, times) {
   /** @type {(string | null)[]} */
   const x = [];
   /** @type {(number | null)[]} */
@@ -293,7 +293,7 @@ function picture(metric, lines, meaning, { limits, references }, theme) {
 }
 
 /** @param {Pane} pane */
-function timesOf(pane) {
+export function timesOf(pane) {
   const start = Date.parse(pane.start);
   const end = Date.parse(pane.end);
   return { start: stand(pane.start), end: stand(pane.end), middle: stand((start + end) / 2), length: end - start };
@@ -306,7 +306,7 @@ function timesOf(pane) {
  * @param {boolean} several
  * @param {import("./charts.js").Theme} theme
  */
-function traces({ model, number, panes }, several, theme) {
+export function traces({ model, number, panes }, several, theme) {
   const times = panes.map(timesOf);
   const { color } = lineOf(theme, number);
   const about = panes.map((pane) => (several ? `${text.plain(model)}<br>` : "") + text.plain(

@@ -40,7 +40,7 @@ const table = sortable({
       value: (row) => row.records, cell: (row) => text.whole(row.records),
     },
     {
-      key: "position", name: "Next to read", title: "Where reading goes on, also after a restart",
+      key: "position", name: "Next to read", class: "position", title: "Where reading goes on, also after a restart",
       value: (row) => position(row.position), cell: (row) => position(row.position),
       reason: () => "nothing has been read yet",
     },

@@ -45,6 +45,8 @@ export function show(status, snapshot) {
   const key = JSON.stringify([status.posts, status.run?.sources, join?.predictions, join?.labels]);
   if (box.dataset.shown === key) return;
   box.dataset.shown = key;
+  // What is there to see is above what is not.
+  if (status.run?.predictions && join?.predictions && !byId("page").contains(box)) byId("predictions").after(box);
   const so = join && (join.predictions || join.labels)
     ? `So far ${text.plural(join.predictions, "prediction")} and ${text.plural(join.labels, "label")} ` +
       "have arrived, but no two of the same id."
