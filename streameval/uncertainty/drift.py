@@ -107,6 +107,7 @@ class DriftRow:
     high: float = math.inf
     """The largest value; the least one is 0."""
     methods: tuple[str, ...] = ("auto",)
+    has_p_value: bool = True
 
 
 # Laws -------------------------------------------------------------------------
@@ -373,7 +374,11 @@ DRIFTS: Mapping[str, DriftRow] = MappingProxyType(
         for row in (
             DriftRow("ks", _ks, "scores", "max |F_P − F_R| over all scores", 1.0, _ANYTIME),
             DriftRow(
-                "wasserstein", _wasserstein, "scores", "∫ |F_P − F_R| ds, in units of the score"
+                "wasserstein",
+                _wasserstein,
+                "scores",
+                "∫ |F_P − F_R| ds, in units of the score",
+                has_p_value=False,
             ),
             DriftRow(
                 "psi",

@@ -27,7 +27,7 @@ from streameval.service.config.evaluators import (
     open_predicted_reference,
     predictions_name,
 )
-from streameval.service.config.settings import RunSettings, interval_level
+from streameval.service.config.settings import PredictedMetric, RunSettings, interval_level
 from streameval.service.publish.snapshot import (
     Drift,
     EstimateCheck,
@@ -37,7 +37,6 @@ from streameval.service.publish.snapshot import (
     Value,
     finite,
 )
-from streameval.tasks.registry import TASKS
 from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.estimate_check import check_estimates
 from streameval.uncertainty.interval import Interval
@@ -59,9 +58,6 @@ _RATES = ("positive_rate", "mean_score", "mean_confidence")
 
 _OF_PANES = ("ks", "psi", "jensen_shannon", "cramers_v")
 """Measures of drift by pane."""
-
-_EXPECTED = "expected."
-"""The prefix of the metrics of alerts that are expected ones."""
 
 _T = TypeVar("_T")
 
@@ -112,9 +108,8 @@ class PredictionReports:
         """Whether the last report had all of its panes."""
         self._evaluators = evaluators
         self._level = interval_level(settings) or _LEVEL
-        self._label_free = str(TASKS[settings.evaluator.task].unlabelled)
-        watched = [one.metric.partition(_EXPECTED) for one in settings.alert]
-        names = [name for before, _, name in watched if name and not before]
+        watched = [PredictedMetric.of(alert.metric) for alert in settings.alert]
+        names = [one.name for one in watched if one is not None and one.kind == "expected"]
         self._expected = list(dict.fromkeys([*main_metrics(settings), *names]))
         self._panes = {
             window.name for window in settings.window if kind_of_settings(window).name == "panes"
@@ -159,7 +154,7 @@ class PredictionReports:
             assert view is not None
         marks = view.marks[-_PANES:] if window in self._panes else []
         waiting = [mark for mark in marks if self._is_immature(mark)]
-        now = view.of_panes(mark.start for mark in waiting) if window in self._panes else view
+        now = self._unlabelled(window, view)
         reference = self._reference(part)
         metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
         return PredictionReport(
@@ -179,6 +174,26 @@ class PredictionReports:
             scores=_shares(now, reference.view),
             series=self._series(part, view, marks, reference) if window in self._panes else None,
         )
+
+    def sides(
+        self, window: str, key: SliceKey | None = None
+    ) -> tuple[View | None, View | None, str]:
+        """The unlabelled predictions of a window or slice, and the reference or why there is none.
+
+        Of several models they are of the first one.
+        """
+        model = (self._settings.evaluator.models or [""])[0]
+        view = _view_of(self._evaluators[predictions_name(window, model)], key, model)
+        reference = self._reference((window, key, model))
+        now = None if view is None else self._unlabelled(window, view)
+        return now, reference.view, reference.reason
+
+    def _unlabelled(self, window: str, view: View) -> View:
+        """The part of predictions that labels are waited for; without panes all of them."""
+        if window not in self._panes:
+            return view
+        marks = view.marks[-_PANES:]
+        return view.of_panes(mark.start for mark in marks if self._is_immature(mark))
 
     def _is_immature(self, mark: PaneMark) -> bool:
         return self.labelled_until is None or mark.end > self.labelled_until
