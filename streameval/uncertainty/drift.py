@@ -156,7 +156,7 @@ def chi_squared_tail(x: float, freedom: float) -> float:
 def _merged(now: ScoreIndex, reference: ScoreIndex) -> ScoreIndex:
     """The events of both sides in one index: now as positives, the reference as negatives."""
     level = max(now.level, reference.level)
-    sides = []
+    sides: list[tuple[FloatArray, Any]] = []
     for index in (now, reference):
         groups = index.groups()
         cells = coarse_column(groups.scores, level)

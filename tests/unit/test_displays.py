@@ -204,7 +204,7 @@ def test_drift_is_drawn_as_shares_of_both_sides() -> None:
     )
     assert few.to_plotly().layout.xaxis.ticktext == ("c", "d")
     for options, message in (
-        ({}, "reference: expected what the predictions are compared with, got none; pass "),
+        ({}, "reference: expected an evaluator, predictions, a view of one, or the"),
         ({"reference": se.Predictions()}, "drift: expected events on both sides, got the"),
         ({"reference": 3}, "reference: expected an evaluator, predictions, a view of one, or the"),
         ({"reference": many[0]}, "ks compares scores of binary tasks"),
