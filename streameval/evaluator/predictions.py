@@ -32,6 +32,7 @@ from streameval.uncertainty.drift import (
 from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
+from streameval.windows import Panes, window_spec
 
 PREDICTIONS_KIND = "predictions"
 
@@ -151,6 +152,27 @@ class Predictions(Evaluator):
         0.2
         """
         return float(self.value("score_quantile", q=q))
+
+    def previous(self) -> View:
+        """The window one length before this one, of retained panes, as a view that stays.
+
+        It is the reference of :meth:`drift` where there is no other. The window has to retain twice
+        its length, as below; raises MetricError for another.
+
+        >>> from streameval import Panes
+        >>> p = Predictions(window=Panes("1h", retain="2h"), time_unit="s")
+        >>> times = [1_700_000_000, 1_700_003_700, 1_700_003_700]
+        >>> _ = p.update_many(score=[0.25, 0.75, 1], event_time=times)
+        >>> p.previous().support, p.drift(p.previous(), "wasserstein").value
+        (1, 0.625)
+        """
+        window = window_spec(self._options["window"])
+        if not isinstance(window, Panes) or window.retain_us < 2 * window.length_us:
+            raise MetricError(
+                "the window before requires a window of panes that retains twice its length, as "
+                'Panes("1h", retain="2h")'
+            )
+        return self.total.before(window.length_us)
 
     @locked
     def shares(self, *, intervals: float | None = None) -> Shares:

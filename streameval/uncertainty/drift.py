@@ -107,6 +107,7 @@ class DriftRow:
     high: float = math.inf
     """The largest value; the least one is 0."""
     methods: tuple[str, ...] = ("auto",)
+    has_p_value: bool = True
 
 
 # Laws -------------------------------------------------------------------------
@@ -159,7 +160,8 @@ def _merged(now: ScoreIndex, reference: ScoreIndex) -> ScoreIndex:
     sides: list[tuple[FloatArray, Any]] = []
     for index in (now, reference):
         groups = index.groups()
-        cells = coarse_column(groups.scores, level)
+        same = index.level == level
+        cells = groups.scores if same else coarse_column(groups.scores, level)
         sides.append((cells, groups.positives + groups.negatives))
     # Scores that are alike only as cells are joined here.
     groups = group_scores(sides[:1], sides[1:])
@@ -372,7 +374,11 @@ DRIFTS: Mapping[str, DriftRow] = MappingProxyType(
         for row in (
             DriftRow("ks", _ks, "scores", "max |F_P − F_R| over all scores", 1.0, _ANYTIME),
             DriftRow(
-                "wasserstein", _wasserstein, "scores", "∫ |F_P − F_R| ds, in units of the score"
+                "wasserstein",
+                _wasserstein,
+                "scores",
+                "∫ |F_P − F_R| ds, in units of the score",
+                has_p_value=False,
             ),
             DriftRow(
                 "psi",

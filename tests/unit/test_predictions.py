@@ -233,6 +233,11 @@ REFERENCES: list[tuple[Any, type[Exception], str]] = [
     (lambda p, ev, m: p.expected("f1", p), se.InputError, "labelled: expected events with true"),
     (lambda p, ev, m: p.expected("f1", ev), se.InputError, "expected at least 100 labelled events"),
     (lambda p, ev, m: m.expected("accuracy", ev), se.MetricError, "scores of multi-class tasks"),
+    (
+        lambda p, ev, m: p.previous(),
+        se.MetricError,
+        "requires a window of panes that retains twice",
+    ),
     (lambda p, ev, m: p.slice_drift(ev.total, "ks"), se.MetricError, "compares all slices of"),
     (
         lambda p, ev, m: se.Predictions(window="last:9").drift(ev, "ks", method="anytime"),

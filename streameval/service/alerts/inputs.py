@@ -10,21 +10,23 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from streameval.errors import MetricError, StateError
+from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import Comparison, Difference, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.fairness import FAIRNESS
+from streameval.evaluator.predictions import drift_between, expected_of
 from streameval.evaluator.slices import SliceKey, slice_name, slice_value
 from streameval.evaluator.view import View
-from streameval.events.time import duration_text
+from streameval.events.time import duration_text, event_time
 from streameval.service.config.evaluators import (
     groups_of_alert,
-    kept_metric,
+    kept_for,
     open_reference,
+    predictions_name,
     window_of_alert,
     window_spec_of,
 )
@@ -36,6 +38,7 @@ from streameval.service.config.settings import (
     RUN_METRICS,
     VOLUME,
     AlertSettings,
+    PredictedMetric,
     RunSettings,
     level_of_alert,
 )
@@ -46,8 +49,10 @@ from streameval.service.publish.builder import (
     is_resampled,
     resampling_seconds,
 )
-from streameval.service.publish.snapshot import Slice, Snapshot, Value, finite
+from streameval.service.publish.predictions import PredictionReports
+from streameval.service.publish.snapshot import PredictionReport, Slice, Snapshot, Value, finite
 from streameval.uncertainty.differences import bound_p_value, difference
+from streameval.uncertainty.drift import Drift
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.multiple_testing import benjamini_hochberg
 from streameval.uncertainty.proportions import wilson
@@ -74,6 +79,21 @@ class AlertInput(NamedTuple):
     slices: tuple[str, ...] = ()
     """The slices beyond the bound of an alert on any slice, the most certain first; of one on
     fairness the groups of the largest and the smallest rate."""
+    p_value: float | None = None
+    """Of drift, that nothing has drifted; an alert that is certain requires it to be small."""
+    failed: bool = False
+    """The value is withheld, because former estimates of the metric have failed."""
+
+
+class _Tested(NamedTuple):
+    """A slice of an alert on any slice."""
+
+    name: str
+    found: AlertInput
+    p_value: float = math.nan
+    """That it is within the bound, or of drift that nothing has drifted."""
+    beyond: bool = True
+    """Its value is beyond the bound."""
 
 
 class _Sample(NamedTuple):
@@ -96,6 +116,8 @@ class AlertInputs:
         self._clock = clock
         self._checkpoint = -1
         self._references: dict[str, Evaluator | str] = {}
+        predicted = any(PredictedMetric.of(alert.metric) for alert in settings.alert)
+        self._predictions = PredictionReports(settings, evaluators, clock) if predicted else None
         self._read: dict[str, CachedPart[AlertInput]] = {}
         for alert in settings.alert:
             if alert.reference is not None and alert.reference not in self._references:
@@ -124,10 +146,18 @@ class AlertInputs:
             self._checkpoint = snapshot.checkpoint.sequence
             for part in self._read.values():
                 part.stale = True
+        self._note_labelled(snapshot)
         for part in self._read.values():
             part.refresh(self._clock, _SHARE / len(self._read), now, force=False)
         self._sample(snapshot, now)
         return {alert.name: self._observed(alert, snapshot, now) for alert in self._settings.alert}
+
+    def _note_labelled(self, snapshot: Snapshot) -> None:
+        """Note up to when no label is waited for, as the snapshot does."""
+        join, wait = snapshot.join, self._settings.join
+        if self._predictions is not None and wait is not None and join is not None:
+            known = None if join.watermark is None else event_time(join.watermark) - wait.wait.us
+            self._predictions.labelled_until = known
 
     def _observed(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> AlertInput:
         window = alert.window or self._settings.window[0].name
@@ -143,10 +173,19 @@ class AlertInputs:
                 return AlertInput(Value(None, 0, reason))
         if alert.metric in RUN_METRICS:
             return AlertInput(self._of_run(alert, snapshot, now))
-        if alert.slice == "any":
-            return self._of_slices(alert, snapshot.slices.get(window, []))
+        predicted = PredictedMetric.of(alert.metric)
+        if predicted is not None and predicted.kind == "expected":
+            report = snapshot.predictions.get(window)
+            check = None if report is None else report.checks.get(predicted.name)
+            if check is not None and check.flagged:
+                reason = f"former estimates have failed: {check.reason}"
+                return AlertInput(Value(None, 0, reason), failed=True)
         if alert.name in self._read:
             return self._read[alert.name].value
+        if predicted is not None:
+            return _published_prediction(predicted, snapshot.predictions.get(window))
+        if alert.slice == "any":
+            return self._of_slices(alert, snapshot.slices.get(window, []))
         return AlertInput(_published(alert, window, snapshot))
 
     def _of_run(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> Value:
@@ -198,29 +237,33 @@ class AlertInputs:
         return next((one for one in reversed(self._samples) if one.at <= moment), None)
 
     def _of_slices(self, alert: AlertSettings, rows: list[Slice]) -> AlertInput:
+        """The published slices beyond the bound."""
+        tested = []
+        for row in rows:
+            if row.support >= alert.min_support and row.metrics.get(alert.metric) is not None:
+                found = _interval(row, alert.metric, self._settings)
+                p_value = bound_p_value(found, below=alert.below, above=alert.above)
+                value = _with_ends(found, found.value, row.support)
+                tested.append(_Tested(row.name, AlertInput(value), p_value))
+        return self._beyond(alert, tested)
+
+    def _beyond(self, alert: AlertSettings, tested: Sequence[_Tested]) -> AlertInput:
         """The slices beyond the bound, by Benjamini and Hochberg's procedure over all of them."""
-        supported = [row for row in rows if row.support >= alert.min_support]
-        tested = [
-            (row, _interval(row, alert.metric, self._settings))
-            for row in supported
-            if row.metrics.get(alert.metric) is not None
-        ]
-        p_values = [bound_p_value(one, below=alert.below, above=alert.above) for _, one in tested]
+        p_values = [one.p_value for one in tested]
         certain = [n for n, p in enumerate(p_values) if not math.isnan(p)]
         if not certain:
             return AlertInput(Value(None, 0, f"no slice of support {alert.min_support} has one"))
         adjusted = benjamini_hochberg(p_values)
         most = 1 - level_of_alert(alert, self._settings)
-        ranked = sorted(certain, key=lambda n: (p_values[n], tested[n][0].name))
-        beyond = tuple(tested[n][0].name for n in ranked if adjusted[n] <= most)
-        row, interval = tested[ranked[0]]
-        value = _with_ends(interval, interval.value, row.support)
-        return AlertInput(value, beyond[:MOST_SLICES])
+        ranked = sorted(certain, key=lambda n: (not tested[n].beyond, p_values[n], tested[n].name))
+        beyond = [tested[n].name for n in ranked if tested[n].beyond and adjusted[n] <= most]
+        return tested[ranked[0]].found._replace(slices=tuple(beyond[:MOST_SLICES]))
 
     def _seconds(self, alert: AlertSettings) -> float:
         """How many seconds the value takes at least."""
         task = self._settings.evaluator.task
-        if alert.model is not None or not is_resampled(kept_metric(alert), task):
+        resampled = any(is_resampled(name, task) for name in kept_for(self._settings, alert))
+        if alert.model is not None or not resampled:
             return 0.0
         view = self._view(alert)
         return 0.0 if view is None else resampling_seconds(view)
@@ -232,6 +275,9 @@ class AlertInputs:
 
     def _input_of(self, alert: AlertSettings) -> AlertInput:
         """What is read from the evaluators for an alert."""
+        predicted = PredictedMetric.of(alert.metric)
+        if predicted is not None:
+            return self._of_predictions(alert, predicted)
         groups = groups_of_alert(self._settings, alert)
         if groups is None:
             return AlertInput(self._value_of(alert))
@@ -247,6 +293,59 @@ class AlertInputs:
         value = _with_ends(row.interval, row.value, row.support, row.reason or row.interval.reason)
         ends = (row.highest, row.lowest)
         return AlertInput(value, tuple(slice_name(one.slice) for one in ends if one is not None))
+
+    def _of_predictions(self, alert: AlertSettings, metric: PredictedMetric) -> AlertInput:
+        """What predictions without labels say, of all, of a slice or of any slice."""
+        assert self._predictions is not None
+        window = window_of_alert(self._settings, alert).name
+        model = (self._settings.evaluator.models or [""])[0]
+        counted = reference_of(self._evaluators[predictions_name(window, model)])
+        sides = partial(self._predictions.sides, window)
+        if alert.slice != "any":
+            key = _slice_key(counted, alert)
+            return self._prediction("", alert, metric, *sides(key or None)).found
+        tested = [
+            self._prediction(slice_name(key), alert, metric, *sides(key))
+            for key in counted.slices()
+        ]
+        enough = [one for one in tested if one.found.value.support >= alert.min_support]
+        return self._beyond(alert, [one for one in enough if one.found.value.value is not None])
+
+    def _prediction(
+        self,
+        name: str,
+        alert: AlertSettings,
+        metric: PredictedMetric,
+        now: View | None,
+        reference: View | None,
+        no_reference: str,
+    ) -> _Tested:
+        """A metric of predictions without labels, and how certainly it is beyond the bound."""
+        kind, of = metric
+        reason = _NO_EVENT if now is None else "" if kind == "predictions" else no_reference
+        if now is None or reason:
+            return _Tested(name, AlertInput(Value(None, 0, reason)))
+        level, method = level_of_alert(alert, self._settings), _method_of(alert)
+        try:
+            if kind == "predictions" and alert.when == "value":
+                (row,) = now.report([of])
+                return _Tested(name, AlertInput(Value.of(row)))
+            if kind == "drift":
+                assert reference is not None
+                drift = drift_between(now, reference, of, method=method, level=level)
+                found = _of_drift(drift, now.support)
+                beyond = alert.above is not None and drift.value > alert.above
+                return _Tested(name, found, drift.p_value, beyond)
+            if kind == "expected":
+                assert reference is not None
+                interval = expected_of(now, reference, of, level=level)
+            else:
+                interval = now.interval(of, level=level, method=method)
+        except (MetricError, InputError) as error:
+            return _Tested(name, AlertInput(Value(None, 0, str(error))))
+        value = _with_ends(interval, interval.value, now.support, interval.reason)
+        p_value = bound_p_value(interval, below=alert.below, above=alert.above)
+        return _Tested(name, AlertInput(value), p_value)
 
     def _value_of(self, alert: AlertSettings) -> Value:
         """The value of an alert that is read from the evaluators."""
@@ -327,7 +426,7 @@ def _method_of(alert: AlertSettings) -> str:
 
 
 def _with_ends(
-    found: Interval | Difference, value: float, support: float, reason: str = ""
+    found: Interval | Difference | Drift, value: float, support: float, reason: str = ""
 ) -> Value:
     """A value with the ends of an interval; None in place of those that are not finite."""
     return Value(
@@ -336,6 +435,8 @@ def _with_ends(
 
 
 def _reads_evaluators(alert: AlertSettings) -> bool:
+    if PredictedMetric.of(alert.metric) is not None:
+        return alert.when != "value" or bool(alert.slice)
     compares = any(one is not None for one in (alert.against, alert.reference, alert.model))
     certain = alert.when != "value" and alert.slice != "any"
     return alert.metric not in RUN_METRICS and (compares or certain or alert.metric in FAIRNESS)
@@ -370,6 +471,31 @@ def _published(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
     report = snapshot.reports.get(window)
     value = None if report is None else report.metrics.get(alert.metric)
     return Value(None, 0, "not published") if value is None else value
+
+
+def _published_prediction(metric: PredictedMetric, report: PredictionReport | None) -> AlertInput:
+    """What the snapshot says of predictions without labels."""
+    if report is None:
+        return AlertInput(Value(None, 0, "not published"))
+    if metric.kind != "predictions" and report.reference_reason:
+        return AlertInput(Value(None, 0, report.reference_reason))
+    if metric.kind == "drift":
+        drift = report.drift.get(metric.name)
+        if drift is not None:
+            value = Value(drift.value, report.unlabelled, drift.reason)
+            return AlertInput(value, p_value=drift.p_value)
+    values = report.expected if metric.kind == "expected" else report.metrics
+    return AlertInput(values.get(metric.name, Value(None, 0, "not published")))
+
+
+def _of_drift(found: Drift, support: float) -> AlertInput:
+    """A drift as an alert compares it; without a p-value it is not certain."""
+    p_value = finite(found.p_value)
+    method = "" if p_value is None else found.method
+    value = Value(finite(found.value), support, found.reason, method=method)
+    if found.method != "anytime":
+        return AlertInput(value, p_value=p_value)
+    return AlertInput(_with_ends(found, found.value, support, found.reason))
 
 
 def _with_wilson(share: Value, level: float) -> Value:

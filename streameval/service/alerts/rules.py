@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from streameval.errors import StateError, StoreError, shown
 from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import iso_time
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
-from streameval.service.alerts.transition import Transition
+from streameval.service.alerts.transition import Event, Transition
 from streameval.service.config.settings import (
     LAG,
     RUN_METRICS,
@@ -100,25 +101,26 @@ class AlertBook:
         """The states under these values."""
         changes = AlertChanges([], [])
         for alert in self._alerts:
-            seen, slices = inputs.get(alert.name, _NOT_COMPUTED)
+            found = inputs.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
             before = memory.state
-            reason = _reason(alert, seen)
+            reason = _reason(alert, found.value)
             if not reason:
-                crossing = _crossing(alert, seen, slices)
+                crossing = _crossing(alert, found, self._levels[alert.name])
                 memory.state = _next_state(memory, crossing, alert.for_.us, now)
             elif before != "firing":
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            shown = self._shown(alert, seen, slices)
+            shown = self._shown(alert, found)
             changes.states.append(shown)
-            if "firing" in (before, memory.state) and before != memory.state:
+            event = _event(before, memory.state, failed=found.failed)
+            if event is not None:
                 number, self._next = self._next, self._next + 1
                 self._unsent[number] = transition = Transition.of(
                     shown,
                     number=number,
-                    event="firing" if memory.state == "firing" else "resolved",
+                    event=event,
                     part={} if isinstance(alert.slice, str) else alert.slice,
                     at=iso_time(now),
                 )
@@ -129,12 +131,11 @@ class AlertBook:
 
     def states(self, inputs: Mapping[str, AlertInput]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
-        return [
-            self._shown(alert, *inputs.get(alert.name, _NOT_COMPUTED)) for alert in self._alerts
-        ]
+        return [self._shown(alert, inputs.get(alert.name, _NOT_COMPUTED)) for alert in self._alerts]
 
-    def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:
+    def _shown(self, alert: AlertSettings, found: AlertInput) -> AlertState:
         memory = self._memory[alert.name]
+        seen = found.value
         below = alert.below is not None
         against = "the window before" if alert.against else alert.reference or ""
         return AlertState(
@@ -155,7 +156,8 @@ class AlertBook:
             low=seen.low,
             high=seen.high,
             method=seen.method,
-            slices=list(slices),
+            p_value=UNSET if found.p_value is None else found.p_value,
+            slices=list(found.slices),
             support=seen.support,
             since=None if memory.since is None else iso_time(memory.since),
             reason=_reason(alert, seen),
@@ -235,13 +237,17 @@ class _Crossing(NamedTuple):
     """A value that resolves the alert."""
 
 
-def _crossing(alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> _Crossing:
+def _crossing(alert: AlertSettings, found: AlertInput, level: float) -> _Crossing:
+    seen = found.value
     if alert.slice == "any":
-        return _Crossing(bool(slices), not slices)
+        return _Crossing(bool(found.slices), not found.slices)
     assert seen.value is not None
-    # An end that is not finite is published as None: it reaches beyond any bound.
     low = high = seen.value
-    if alert.when != "value":
+    if found.p_value is not None:
+        if alert.when == "certain" and found.p_value > 1 - level:
+            low, high = -math.inf, math.inf
+    elif alert.when != "value":
+        # An end that is not finite is published as None: it reaches beyond any bound.
         low = -math.inf if seen.low is None else seen.low
         high = math.inf if seen.high is None else seen.high
     if alert.below is not None:
@@ -261,6 +267,15 @@ def _next_state(memory: _Memory, crossing: _Crossing, wait: int, now: int) -> St
     if memory.state == "firing" or now - memory.crossed >= wait:
         return "firing"
     return "pending"
+
+
+def _event(before: State, state: State, *, failed: bool) -> Event | None:
+    """What a change of state is posted as; None: it is not."""
+    if before == state:
+        return None
+    if "firing" in (before, state):
+        return "firing" if state == "firing" else "resolved"
+    return "undefined" if failed else None
 
 
 def stored_book(connection: Connection) -> str | None:

@@ -1,18 +1,19 @@
-"""What an alert reports: it began to fire, or is resolved."""
+"""What an alert reports: it began to fire, is resolved, or its estimates have failed."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streameval.service.publish.snapshot import AlertState, When
 
-Event: TypeAlias = Literal["firing", "resolved"]
+Event: TypeAlias = Literal["firing", "resolved", "undefined"]
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert began to fire, or its value is within the bound again."""
+    """An alert began to fire, is resolved, or its estimates have failed."""
 
     number: int
     """Ascending through the whole run, restarts included."""
@@ -34,6 +35,10 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     method: str = ""
+    p_value: float | UnsetType = UNSET
+    """Of drift; missing: there is none."""
+    reason: str = ""
+    """Why there is no value; else empty."""
     slices: list[str] = []
     """The slices beyond the bound of an alert on any slice; of one on fairness both groups."""
 
@@ -53,8 +58,12 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
         if self.slices:
             more = f" and {len(self.slices) - 3} more" if len(self.slices) > 3 else ""
             where += f", slices {'; '.join(self.slices[:3])}{more}"
+        if self.event == "undefined":
+            return f"undefined: {self.name}: {self.metric} has no value{where}: {self.reason}"
         value = "infinite" if self.value is None else f"{self.value:.6g}"
-        if self.method and self.when != "value":
+        if self.p_value is not UNSET:
+            value += f" (p = {self.p_value:.3g})"
+        elif self.method and self.when != "value":
             ends = ("infinite" if end is None else f"{end:.6g}" for end in (self.low, self.high))
             value += f" [{', '.join(ends)}]"
         against = f" against {self.against}" if self.against else ""

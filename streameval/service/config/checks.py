@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from typing import NamedTuple
 
 from streameval.errors import (
     ConfigError,
@@ -15,10 +16,11 @@ from streameval.errors import (
     did_you_mean,
     shown,
 )
-from streameval.evaluator.comparison import checked_models
+from streameval.evaluator.comparison import checked_models, reference_of
 from streameval.evaluator.fairness import FAIRNESS
+from streameval.evaluator.predictions import drift_between, expected_of
 from streameval.events.time import duration_text
-from streameval.metrics.registry import find
+from streameval.metrics.registry import find, shown_metrics
 from streameval.records.json_records import split_path
 from streameval.records.rules import check_metric, check_spec
 from streameval.service.config.address import is_postgres, parse_address
@@ -27,11 +29,12 @@ from streameval.service.config.evaluators import (
     evaluator_of,
     given_kinds,
     groups_of_alert,
-    kept_metric,
+    kept_for,
     kind_of_settings,
     open_predicted_reference,
     open_reference,
     predicted_windows,
+    predictions_of,
     slice_fields,
     spec_of,
     window_keys,
@@ -48,11 +51,14 @@ from streameval.service.config.settings import (
     RUN_METRICS,
     VOLUME,
     AlertSettings,
+    PredictedMetric,
     ReferenceSettings,
     RunSettings,
     WindowSettings,
 )
 from streameval.tasks.registry import TASKS
+from streameval.uncertainty.drift import DRIFTS
+from streameval.uncertainty.expected import EXPECTED
 from streameval.uncertainty.interval import checked_level
 from streameval.uncertainty.methods import METHODS
 from streameval.uncertainty.paired import PAIRED_METHODS, is_bootstrapped, needs_pairs
@@ -392,7 +398,9 @@ def _check_alerts(settings: RunSettings) -> None:
         else:
             if alert.metric in FAIRNESS:
                 _check_fairness(settings, key, alert)
-            check_metric(spec_of(settings), kept_metric(alert), f"{key}.metric")
+            if PredictedMetric.of(alert.metric) is None:
+                for metric in kept_for(settings, alert):
+                    check_metric(spec_of(settings), metric, f"{key}.metric")
             if alert.per is not None:
                 raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
         if (alert.below is None) == (alert.above is None):
@@ -410,6 +418,9 @@ def _check_alerts(settings: RunSettings) -> None:
                 got=shown(alert.window),
                 remedy=did_you_mean(alert.window, windows),
             )
+        predicted = PredictedMetric.of(alert.metric)
+        if predicted is not None:
+            _check_predicted(settings, key, alert, predicted)
         if alert.slice == "any":
             _check_any_slice(settings, key, alert)
         elif alert.metric not in FAIRNESS:
@@ -468,6 +479,77 @@ def _check_fairness(settings: RunSettings, key: str, alert: AlertSettings) -> No
             f"{about}, for which there is no interval that holds at every look",
             remedy='set when = "certain"',
         )
+
+
+def _check_predicted(
+    settings: RunSettings, key: str, alert: AlertSettings, metric: PredictedMetric
+) -> None:
+    """Raise InputError for a metric of predictions without labels that the run does not have."""
+    about = f"{key}.metric = {shown(alert.metric)}"
+    if not predicted_windows(settings):
+        raise OptionError.requires(about, "[join] with predictions = true")
+    for name in ("against", "reference", "model"):
+        if getattr(alert, name) is not None:
+            raise OptionError.conflicts(
+                f"{key}.{name}",
+                f"{about}, which is compared with nothing but [reference]",
+                remedy=f"leave {name} out",
+            )
+    window, path = window_of_alert(settings, alert), settings.reference.state
+    now = predictions_of(settings, window)
+    kind, of = metric
+    if kind == "predictions":
+        task = str(TASKS[settings.evaluator.task].unlabelled)
+        names = [row.name for row in shown_metrics(task) if row.name != "support"]
+        needs_scores = of in names and find(of, task).needs_scores
+    else:
+        names = list(DRIFTS if kind == "drift" else EXPECTED)
+        needs_scores = kind == "expected" or (of in DRIFTS and DRIFTS[of].input == "scores")
+    if of not in names:
+        raise InputError(
+            f"{key}.metric",
+            expected=f"{shown(kind + '.')} and one of {', '.join(names)}",
+            got=shown(alert.metric),
+            remedy=did_you_mean(alert.metric, [f"{kind}.{name}" for name in names]),
+        )
+    if needs_scores and not spec_of(settings).has_scores:
+        field = "score" if TASKS[settings.evaluator.task].positive is not None else "proba"
+        raise OptionError.requires(about, f"fields.{field}")
+    if kind == "predictions":
+        return
+    if path is None and kind_of_settings(window).name != "panes":
+        raise OptionError.requires(
+            f"{about} of window {shown(window.name)}, which has no panes,",
+            "reference.state",
+            remedy="or name a [[window]] with a length",
+        )
+    other = (
+        evaluator_of(settings, window)
+        if path is None
+        else reference_of(open_predicted_reference(settings, path))
+    )
+    whole = path is None or other.options["window"]["kind"] == "cumulative"
+    if alert.when == "anytime" and not whole:
+        raise OptionError.conflicts(
+            f"{key}.when", "reference.state, which is of a window", remedy='set when = "certain"'
+        )
+    try:
+        if kind == "drift":
+            drift_between(now.total, other.total, of)
+        else:
+            expected_of(now.total, other.total, of)
+    except MetricError as error:
+        raise InputError(
+            f"{key}.metric",
+            expected="a metric that the run and its reference have",
+            got=shown(alert.metric),
+            remedy=str(error),
+        ) from None
+    except InputError as error:
+        if path is not None:  # the panes of a run have no events yet
+            raise InputError(
+                "reference.state", expected=error.expected, got=error.got, remedy=f"for {about}"
+            ) from None
 
 
 def _check_alert_model(settings: RunSettings, key: str, alert: AlertSettings) -> None:
@@ -534,21 +616,27 @@ def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
             ) from None
     if alert.when == "value" or alert.metric in (*RUN_METRICS, *FAIRNESS):
         return
-    family = find(alert.metric, settings.evaluator.task).family
-    if family == "none" and alert.model is None:
+    about = f"{key}.metric = {shown(alert.metric)}"
+    found, metric = _certainty(settings, alert), PredictedMetric.of(alert.metric)
+    drift = metric is not None and metric.kind == "drift"
+    if not found.certain and alert.model is None:
+        lacks = "p-value" if drift else "interval"
         raise OptionError.conflicts(
-            f"{key}.when",
-            f"{key}.metric = {shown(alert.metric)}, which has no interval",
-            remedy='set when = "value"',
+            f"{key}.when", f"{about}, which has no {lacks}", remedy='set when = "value"'
+        )
+    if drift and alert.when == "certain" and alert.above is None:
+        raise OptionError.conflicts(
+            f'{key}.when = "certain"',
+            f"{key}.below, as no p-value says that predictions have not drifted",
+            remedy='set above, or when = "value"',
         )
     if alert.when != "anytime":
         return
-    if alert.model is None and family not in METHODS["anytime"].families:
+    if alert.model is None and not found.anytime:
         raise OptionError.conflicts(
             f"{key}.when",
-            f"{key}.metric = {shown(alert.metric)}, for which there is no interval that holds "
-            "at every look",
-            remedy='set when = "certain"; accuracy and roc_auc have one',
+            f"{about}, for which there is no interval that holds at every look",
+            remedy=f'set when = "certain"; {found.others} have one',
         )
     window = window_of_alert(settings, alert)
     if kind_of_settings(window).name != "cumulative":
@@ -560,6 +648,30 @@ def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
             "look at a window that moves",
             remedy=f'{remedy} and no other key, which counts all events, or when = "certain"',
         )
+
+
+class _Certainty(NamedTuple):
+    """Which of ``when`` a metric can have."""
+
+    certain: bool
+    anytime: bool
+    others: str
+    """Metrics of its kind that can have both."""
+
+
+def _certainty(settings: RunSettings, alert: AlertSettings) -> _Certainty:
+    task, metric = settings.evaluator.task, PredictedMetric.of(alert.metric)
+    if metric is not None and metric.kind == "drift":
+        row = DRIFTS[metric.name]
+        return _Certainty(row.has_p_value, "anytime" in row.methods, "drift.ks and drift.cramers_v")
+    if metric is not None and metric.kind == "expected":
+        return _Certainty(True, False, "drift.ks and predictions.positive_rate")
+    name, others = alert.metric, "accuracy and roc_auc"
+    if metric is not None:
+        name, task = metric.name, str(TASKS[task].unlabelled)
+        others = "drift.ks and predictions.positive_rate"
+    family = find(name, task).family
+    return _Certainty(family != "none", family in METHODS["anytime"].families, others)
 
 
 def _check_comparison(settings: RunSettings, key: str, alert: AlertSettings) -> None:
@@ -610,6 +722,8 @@ def _check_any_slice(settings: RunSettings, key: str, alert: AlertSettings) -> N
             f'{key}.when = "certain"',
             remedy="of many slices some are beyond any bound by chance",
         )
+    if PredictedMetric.of(alert.metric) is not None:
+        return
     if settings.intervals is False:
         raise OptionError.requires(f'{key}.slice = "any"', "intervals, which are false")
     if find(alert.metric, settings.evaluator.task).family == "bootstrap":

@@ -23,11 +23,14 @@ from streameval.service.config.settings import (
     AlertSettings,
     Duration,
     JoinSettings,
+    PredictedMetric,
     RunSettings,
     WindowSettings,
     interval_level,
 )
 from streameval.tasks.registry import TASKS
+from streameval.uncertainty.drift import DRIFTS
+from streameval.uncertainty.expected import EXPECTED
 from streameval.windows.kinds import KINDS, window_spec
 from streameval.windows.window import WindowKind, WindowSpec
 
@@ -285,9 +288,23 @@ def groups_of_alert(settings: RunSettings, alert: AlertSettings) -> list[str] | 
     return kinds.get(alert.slice) if isinstance(alert.slice, str) else None
 
 
-def kept_metric(alert: AlertSettings) -> str:
-    """The metric for which an evaluator keeps what an alert on its events reads."""
-    return KEPT_METRIC if alert.metric in FAIRNESS else alert.metric
+def kept_for(settings: RunSettings, alert: AlertSettings) -> list[str]:
+    """The metrics for which an evaluator keeps what an alert reads of events with labels."""
+    if alert.metric in RUN_METRICS:
+        return []
+    if alert.metric in FAIRNESS:
+        return [KEPT_METRIC]
+    predicted = PredictedMetric.of(alert.metric)
+    if predicted is None:
+        return [alert.metric]
+    kind, name = predicted
+    binary = TASKS[settings.evaluator.task].positive is not None
+    scores = "roc_auc" if binary else "expected_calibration_error"
+    if kind == "expected" and name in EXPECTED:
+        return [name, scores]  # what came is compared with what was expected
+    if kind == "drift" and name in DRIFTS and settings.reference.state is None:
+        return [scores if DRIFTS[name].input == "scores" else KEPT_METRIC]
+    return []
 
 
 def kept_metrics(settings: RunSettings) -> list[str] | None:
@@ -295,8 +312,7 @@ def kept_metrics(settings: RunSettings) -> list[str] | None:
     names = settings.evaluator.metrics
     if names is None:
         return None
-    watched = set(map(kept_metric, settings.alert)) - RUN_METRICS.keys()
-    return sorted({*names, *watched})
+    return sorted({*names, *(name for one in settings.alert for name in kept_for(settings, one))})
 
 
 def main_metrics(settings: RunSettings) -> list[str]:
@@ -308,7 +324,9 @@ def main_metrics(settings: RunSettings) -> list[str]:
         usual = USUAL_METRICS["slices", task]
         names = [name for name in usual if scores or not find(name, task).needs_scores]
     watched = [
-        alert.metric for alert in settings.alert if alert.slice and alert.metric not in FAIRNESS
+        alert.metric
+        for alert in settings.alert
+        if alert.slice and alert.metric in kept_for(settings, alert)
     ]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
 

@@ -8,7 +8,7 @@ them. A file becomes settings in :mod:`streameval.service.config.load`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -37,6 +37,23 @@ RUN_METRICS: Mapping[str, str] = {
     QUARANTINE: "the share of the records read lately that could not be counted",
 }
 """Operational metrics that alerts watch: numbers of the run, not of a window or slice."""
+
+
+class PredictedMetric(NamedTuple):
+    """A metric of predictions without labels that an alert watches, as ``drift.ks``."""
+
+    kind: str
+    """``"drift"``, ``"expected"`` or ``"predictions"``."""
+    name: str
+    """A drift measure, a metric that is expected, or one of predictions alone."""
+
+    @classmethod
+    def of(cls, metric: str) -> PredictedMetric | None:
+        """The parts of an alert's metric; None where it is another one."""
+        kind, dot, name = metric.partition(".")
+        if dot and kind in ("drift", "expected", "predictions"):
+            return cls(kind, name)
+        return None
 
 
 class Duration(str):
@@ -419,7 +436,9 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             """The metric that is watched; or a number of the whole run, which takes no window and
             no slice: `label_coverage` (requires `[join]`), `lag`, `volume` (records read: below 1
             is silence) or `quarantine` (the share of records that could not be counted); or one
-            of fairness, as `demographic_parity_difference`, whose `slice` is a key.""",
+            of fairness, as `demographic_parity_difference`, whose `slice` is a key; or one of
+            predictions before their labels (requires `[join]`): `drift.ks` and other measures,
+            `expected.f1` and other metrics, `predictions.positive_rate` and the like.""",
             "f1",
         ),
     ]
@@ -431,9 +450,10 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Literal["value", "certain", "anytime"],
         about(
             """What is compared with the bound: `"value"`; `"certain"`, the whole confidence
-            interval, so that noise seldom fires; `"anytime"`, a confidence sequence, which holds
-            at every look, so that false alarms over the whole life of the alert stay under 1 -
-            `level` (a window of all events only).""",
+            interval, so that noise seldom fires (of `drift.*` its value, and its p-value with 1 -
+            `level`); `"anytime"`, a confidence sequence, which holds at every look, so that false
+            alarms over the whole life of the alert stay under 1 - `level` (a window of all events
+            only).""",
             "certain",
         ),
     ] = "value"

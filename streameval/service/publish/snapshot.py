@@ -443,6 +443,9 @@ class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: Annotated[float | None, note("Lower end of the interval; null: none, or infinite.")]
     high: Annotated[float | None, note("Upper end of the interval; null: none, or infinite.")]
     method: Annotated[str, note("How the interval was computed; empty: there is none.")]
+    p_value: Annotated[
+        float | UnsetType, note("Of drift, that nothing has drifted; missing: there is none.")
+    ] = UNSET
     slices: Annotated[list[str], note("Those of any beyond the bound; of fairness both groups.")]
     support: Weight
     since: Annotated[Time | None, note("Null before the first value.")]

@@ -10,12 +10,18 @@ from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     evaluator_of,
     groups_of_alert,
-    kept_metric,
+    kept_for,
+    predicted_windows,
     retention_of,
     slice_fields,
     with_stored_defaults,
 )
-from streameval.service.config.settings import RUN_METRICS, RunSettings, WindowSettings
+from streameval.service.config.settings import (
+    RUN_METRICS,
+    PredictedMetric,
+    RunSettings,
+    WindowSettings,
+)
 from streameval.service.store.fingerprints import changed_settings
 
 _WHILE_RUNNING = (
@@ -53,7 +59,8 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
             )
             and now.evaluator.task == wanted.evaluator.task
             and alert.model in (None, *(now.evaluator.models or ())[1:])
-            and is_kept(kept_metric(alert))
+            and all(map(is_kept, kept_for(wanted, alert)))
+            and (PredictedMetric.of(alert.metric) is None or bool(predicted_windows(now)))
         )
     ]
     # What a window keeps does not change: where the new settings leave it open, it is as now.
