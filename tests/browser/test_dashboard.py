@@ -1644,6 +1644,15 @@ def test_predictions_are_shown_before_their_labels(show: Show) -> None:
         "document.querySelector('#expected-chart').data.find(({ fill }) => fill === 'toself').y"
     )
     assert {low, high} < set(band)
+
+    # The menus keep their choices while there is nothing to choose from.
+    lacking = sample(predictions=True, sequence=2)
+    lacking["predictions"]["1h"].update(drift={}, expected={}, checks={})
+    shown.publish(lacking)
+    expect(page.locator("#drift")).to_be_hidden()
+    shown.publish(data)
+    expect(page.locator("#expected dl")).to_contain_text("f1")
+    expect(page.locator("#measure")).to_have_value("wasserstein")
     assert shown.complaints == []
 
 

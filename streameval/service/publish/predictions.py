@@ -143,7 +143,6 @@ class PredictionReports:
 
         Panes are compared for so many seconds; :attr:`complete` says whether all were.
         """
-        self._deadline, self.complete = self._clock() + seconds, True
         models = self._settings.evaluator.models or [""]
         part = window, key, model or models[0]
         counted = self._evaluators[predictions_name(window, part[2])]
@@ -157,6 +156,12 @@ class PredictionReports:
         now = self._unlabelled(window, view)
         reference = self._reference(part)
         metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
+        drift = _drift(now, reference.view)
+        expected = {
+            name: _value(found) for name, found in self._expectation(now, reference).items()
+        }
+        # From here on, as what precedes may take longer, and each report has to add some panes.
+        self._deadline, self.complete = self._clock() + seconds, True
         return PredictionReport(
             since=None if since is None else iso_time(since),
             events=view.support,
@@ -166,10 +171,8 @@ class PredictionReports:
             metrics={name: value for name, value in metrics.items() if name != "support"},
             reference=reference.words,
             reference_reason=reference.reason,
-            drift=_drift(now, reference.view),
-            expected={
-                name: _value(found) for name, found in self._expectation(now, reference).items()
-            },
+            drift=drift,
+            expected=expected,
             checks=self._checks(part, reference),
             scores=_shares(now, reference.view),
             series=self._series(part, view, marks, reference) if window in self._panes else None,
