@@ -56,6 +56,8 @@ _WORDS = {
     "coming-from/river.md": "river",
     "coming-from/evidently.md": "evidently",
     "coming-from/mlflow.md": "mlflow",
+    "coming-from/nannyml.md": "nannyml",
+    "coming-from/whylogs.md": "whylogs whylabs profile",
     "loggers.md": "mlflow tensorboard wandb tracking logging logger ray lightning",
     "reference/metrics/roc_auc.md": "auc auroc roc",
     "reference/metrics/average_precision.md": "pr auprc prauc",

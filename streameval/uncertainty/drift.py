@@ -160,7 +160,8 @@ def _merged(now: ScoreIndex, reference: ScoreIndex) -> ScoreIndex:
     sides: list[tuple[FloatArray, Any]] = []
     for index in (now, reference):
         groups = index.groups()
-        cells = coarse_column(groups.scores, level)
+        same = index.level == level
+        cells = groups.scores if same else coarse_column(groups.scores, level)
         sides.append((cells, groups.positives + groups.negatives))
     # Scores that are alike only as cells are joined here.
     groups = group_scores(sides[:1], sides[1:])

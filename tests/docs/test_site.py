@@ -57,6 +57,7 @@ MEANT = {
     "merge": "saved-states/",
     "mlflow": "coming-from/mlflow/",
     "nan": "definitions/",
+    "nannyml": "coming-from/nannyml/",
     "pandas": "tables/",
     "pane": "glossary/",
     "parquet": "reading-files/",
@@ -82,6 +83,7 @@ MEANT = {
     "torchmetrics": "coming-from/torchmetrics/",
     "watermark": "glossary/",
     "weights": "windows/",
+    "whylogs": "coming-from/whylogs/",
     "window": "windows/",
 }
 """Query -> the page that its first hit is on."""

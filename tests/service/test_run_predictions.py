@@ -238,7 +238,7 @@ def test_what_is_read_back_and_served_is_the_same(tmp_path: Path) -> None:
     with opened(given) as again:
         assert again.states == run.states
     publisher = Publisher()
-    reader = StoreReader(given.store, lambda meta: given, publisher)
+    reader = StoreReader(given.store, lambda meta: given, publisher, clock=lambda: 0.0)
     reader.read()
     served = publisher.current()
     reader.close()

@@ -117,7 +117,7 @@ class AlertInputs:
         self._checkpoint = -1
         self._references: dict[str, Evaluator | str] = {}
         predicted = any(PredictedMetric.of(alert.metric) for alert in settings.alert)
-        self._predictions = PredictionReports(settings, evaluators) if predicted else None
+        self._predictions = PredictionReports(settings, evaluators, clock) if predicted else None
         self._read: dict[str, CachedPart[AlertInput]] = {}
         for alert in settings.alert:
             if alert.reference is not None and alert.reference not in self._references:

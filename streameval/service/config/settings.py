@@ -42,7 +42,8 @@ RUN_METRICS: Mapping[str, str] = {
 class PredictedMetric(NamedTuple):
     """A metric of predictions without labels that an alert watches, as ``drift.ks``."""
 
-    kind: Literal["drift", "expected", "predictions"]
+    kind: str
+    """``"drift"``, ``"expected"`` or ``"predictions"``."""
     name: str
     """A drift measure, a metric that is expected, or one of predictions alone."""
 

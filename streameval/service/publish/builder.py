@@ -92,6 +92,9 @@ _COMPARED_SHARE = 0.05
 _PREDICTED_SHARE = 0.05
 """The same of what predictions say before their labels are there."""
 
+_PREDICTIONS, _FORCED_PREDICTIONS = 0.25, 2.0
+"""Seconds that their panes may take in a snapshot, and where all of it is requested."""
+
 _COMPARED_SLICES = 1_000
 """Most slices of a comparison in a snapshot."""
 
@@ -198,7 +201,8 @@ class SnapshotBuilder:
             )
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = CachedPart(partial(self._make_panes, name))
-        self._reports = PredictionReports(settings, evaluators)
+        self._reports = PredictionReports(settings, evaluators, clock)
+        self._forced = False
         self._predicted = {
             window.name: CachedPart(partial(self._make_predicted, window.name))
             for window in settings.window
@@ -261,7 +265,7 @@ class SnapshotBuilder:
         force: bool = False,
     ) -> Snapshot:
         """A snapshot, still without alerts."""
-        self._reports.labelled_until = labelled_until
+        self._reports.labelled_until, self._forced = labelled_until, force
         for part, share, forced in self._parts:
             may = force and part.expected() <= forced
             part.refresh(self._clock, share, now, force=may)
@@ -346,7 +350,12 @@ class SnapshotBuilder:
         self, window: str, key: SliceKey | None = None, model: str = ""
     ) -> PredictionReport:
         since = self.valid_from.windows.get(predictions_name(window, model))
-        return self._reports.make(window, key, model, since)
+        is_asked = self._forced or key is not None or model != ""
+        seconds = _FORCED_PREDICTIONS if is_asked else _PREDICTIONS
+        found = self._reports.make(window, key, model, since=since, seconds=seconds)
+        if not self._reports.complete and not is_asked:
+            self._predicted[window].stale = True  # the other panes, next time
+        return found
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from streameval.service.publish.snapshot import (
     Value,
     finite,
 )
-from streameval.tasks.registry import TASKS
 from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.estimate_check import check_estimates
 from streameval.uncertainty.interval import Interval
@@ -53,6 +52,14 @@ _PANES = 200
 
 _LABELS = 20
 """The most predicted labels whose shares are shown."""
+
+_RATES = ("positive_rate", "mean_score", "mean_confidence")
+"""Metrics of the predictions alone that are shown by pane, in the tasks that have them."""
+
+_OF_PANES = ("ks", "psi", "jensen_shannon", "cramers_v")
+"""Measures of drift by pane."""
+
+_T = TypeVar("_T")
 
 _Part: TypeAlias = tuple[str, SliceKey | None, str]
 """A window, a slice or None, and a model."""
@@ -75,14 +82,32 @@ class _OfPane(NamedTuple):
     found: Any
 
 
+class _PaneValues(NamedTuple):
+    """Of a pane, how far it is from the reference, and what its metrics are expected to be."""
+
+    drift: Mapping[str, Drift]
+    expected: Mapping[str, Interval | str]
+
+
 class PredictionReports:
     """Computes the report of a window, a slice or a model from the evaluators of a run."""
 
-    def __init__(self, settings: RunSettings, evaluators: Mapping[str, Evaluation]) -> None:
+    # Of a pane, drift and expected metrics take some 50 ms where the reference has 65,536 scores:
+    # a report is made within a time, and lacks what is left of the oldest panes until later.
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluation],
+        clock: Callable[[], float],
+    ) -> None:
         self._settings = settings
+        self._clock = clock
+        self._deadline = math.inf
+        self.complete = True
+        """Whether the last report had all of its panes."""
         self._evaluators = evaluators
         self._level = interval_level(settings) or _LEVEL
-        self._label_free = str(TASKS[settings.evaluator.task].unlabelled)
         watched = [PredictedMetric.of(alert.metric) for alert in settings.alert]
         names = [one.name for one in watched if one is not None and one.kind == "expected"]
         self._expected = list(dict.fromkeys([*main_metrics(settings), *names]))
@@ -91,7 +116,7 @@ class PredictionReports:
         }
         self._file = self._opened(settings.reference.state)
         self._references: dict[_Part, tuple[tuple[object, ...], View]] = {}
-        self._of_panes: dict[tuple[Any, ...], _OfPane] = {}
+        self._of_panes: dict[tuple[Any, ...], dict[int, _OfPane]] = {}
         self.labelled_until: int | None = None
         """The end of the newest pane that is mature, in microseconds; None: there is none yet."""
 
@@ -106,9 +131,19 @@ class PredictionReports:
             return str(error)
 
     def make(
-        self, window: str, key: SliceKey | None = None, model: str = "", since: int | None = None
+        self,
+        window: str,
+        key: SliceKey | None = None,
+        model: str = "",
+        *,
+        since: int | None,
+        seconds: float,
     ) -> PredictionReport:
-        """The report of the predictions of a window; of a slice, and of a model, if given."""
+        """The report of the predictions of a window; of a slice, and of a model, if given.
+
+        Panes are compared for so many seconds; :attr:`complete` says whether all were.
+        """
+        self._deadline, self.complete = self._clock() + seconds, True
         models = self._settings.evaluator.models or [""]
         part = window, key, model or models[0]
         counted = self._evaluators[predictions_name(window, part[2])]
@@ -204,58 +239,40 @@ class PredictionReports:
                 found[name] = str(error)
         return found
 
-    def _of_pane(
-        self, key: tuple[Any, ...], of: tuple[object, ...], make: Callable[[], Any]
-    ) -> Any:
-        """What was computed of a pane, or what is now, where it or the reference has changed."""
-        known = self._of_panes.get(key)
-        if known is None or None in of or not _same(known.of, of):
-            known = self._of_panes[key] = _OfPane(of, make())
-        return known.found
-
     def _series(
         self, part: _Part, view: View, marks: Sequence[PaneMark], reference: _Reference
     ) -> PredictionSeries:
-        def of(mark: PaneMark) -> tuple[Mapping[str, Drift], Mapping[str, Interval | str]]:
-            if mark.start in reference.starts:
-                return {}, {}
+        def of(mark: PaneMark) -> _PaneValues:
             pane = view.of_panes([mark.start])
-            return _drift(pane, reference.view), self._expectation(pane, reference)
+            drift = _drift(pane, reference.view, _OF_PANES)
+            return _PaneValues(drift, self._expectation(pane, reference))
 
-        rows = [
-            self._of_pane(
-                ("series", *part, mark.start),
-                (mark.frozen, reference.view),
-                lambda mark=mark: of(mark),  # type: ignore[misc]
-            )
-            for mark in marks
-        ]
-        names = [name for name in ("positive_rate", "mean_score", "mean_confidence")
-                 if name in {row.metric for row in view.report()}]  # fmt: skip
+        compared = [mark for mark in marks if mark.start not in reference.starts]
+        found = self._each(("series", *part), compared, reference, of)
+        rows = [found.get(mark.start, _PaneValues({}, {})) for mark in marks]
+        given = {row.metric for row in view.report()}
+        names = [name for name in _RATES if name in given]
         reports = view.pane_reports(["support", *names], {})
-        found = [[row.value for row in reports[mark.start][1]] for mark in marks]
-        measures = dict.fromkeys(name for drifts, _ in rows for name in drifts)
-        expected = dict.fromkeys(name for _, estimates in rows for name in estimates)
+        values = [[row.value for row in reports[mark.start][1]] for mark in marks]
+        measures = dict.fromkeys(name for row in rows for name in row.drift)
         ends = {
-            name: [_value(estimates.get(name, "")) for _, estimates in rows] for name in expected
+            name: [_value(row.expected.get(name, "")) for row in rows]
+            for name in dict.fromkeys(name for row in rows for name in row.expected)
         }
         return PredictionSeries(
             start=[iso_time(mark.start) for mark in marks],
             end=[iso_time(mark.end) for mark in marks],
             immature=[self._is_immature(mark) for mark in marks],
-            events=[row[0] for row in found],
-            metrics={
-                name: [finite(row[n]) for row in found] for n, name in enumerate(names, 1)
-            },
+            events=[row[0] for row in values],
+            metrics={name: [finite(row[n]) for row in values] for n, name in enumerate(names, 1)},
             drift={
-                name: [None if (one := drifts.get(name)) is None else one.value
-                       for drifts, _ in rows]
+                name: [row.drift[name].value if name in row.drift else None for row in rows]
                 for name in measures
             },
-            expected={name: [one.value for one in values] for name, values in ends.items()},
-            low={name: [one.low for one in values] for name, values in ends.items()},
-            high={name: [one.high for one in values] for name, values in ends.items()},
-        )  # fmt: skip
+            expected={name: [one.value for one in of_name] for name, of_name in ends.items()},
+            low={name: [one.low for one in of_name] for name, of_name in ends.items()},
+            high={name: [one.high for one in of_name] for name, of_name in ends.items()},
+        )
 
     def _checks(self, part: _Part, reference: _Reference) -> dict[str, EstimateCheck]:
         """How the estimates have held in the mature panes, from the scores of labelled events."""
@@ -266,10 +283,9 @@ class PredictionReports:
 
         def of(mark: PaneMark) -> dict[str, tuple[Interval, float]]:
             pane = labelled.of_panes([mark.start])
-            estimates = self._expectation(pane, reference)
             return {
                 name: (found, float(pane.value(name)))
-                for name, found in estimates.items()
+                for name, found in self._expectation(pane, reference).items()
                 if isinstance(found, Interval)
             }
 
@@ -278,22 +294,41 @@ class PredictionReports:
             for mark in labelled.marks[-_PANES:]
             if not self._is_immature(mark) and mark.start not in reference.starts
         ]
-        found = [
-            self._of_pane(
-                ("check", *part, mark.start),
-                (mark.frozen, reference.view),
-                lambda mark=mark: of(mark),  # type: ignore[misc]
-            )
-            for mark in mature
-        ]
+        found = self._each(("check", *part), mature, reference, of)
         checks = {}
-        for name in dict.fromkeys(name for row in found for name in row):
-            both = [row[name] for row in found if name in row]
+        for name in dict.fromkeys(name for row in found.values() for name in row):
+            both = [row[name] for row in found.values() if name in row]
             one = check_estimates([pair[0] for pair in both], [pair[1] for pair in both])
             checks[name] = EstimateCheck(
                 one.panes, one.held, finite(one.error), one.flagged, one.reason
             )
         return checks
+
+    def _each(
+        self,
+        kind: tuple[str, str, SliceKey | None, str],
+        marks: Sequence[PaneMark],
+        reference: _Reference,
+        make: Callable[[PaneMark], _T],
+    ) -> dict[int, _T]:
+        """A value of each pane by its start, the newest first while there is time.
+
+        What was computed before stays while neither the pane nor the reference changes.
+        """
+        known: dict[int, _OfPane] = self._of_panes.get(kind, {})
+        kept: dict[int, _OfPane] = {}
+        for mark in reversed(marks):
+            of = mark.frozen, reference.view
+            one = known.get(mark.start)
+            if one is None or None in of or not _same(one.of, of):
+                if self._clock() > self._deadline:
+                    self.complete = False
+                    continue
+                one = _OfPane(of, make(mark))
+            kept[mark.start] = one
+        if kind[2] is None:  # slices are opened seldom
+            self._of_panes[kind] = kept
+        return {mark.start: kept[mark.start].found for mark in marks if mark.start in kept}
 
 
 def _view_of(evaluation: Evaluation, key: SliceKey | None, model: str) -> View | None:
@@ -328,10 +363,10 @@ def _shares(now: View, reference: View | None) -> ScoreShares:
     return ScoreShares(edges, labels, *(side.tolist() for side in sides))
 
 
-def _drift(now: View, reference: View | None) -> dict[str, Drift]:
-    """Every measure that both sides keep what it needs of."""
+def _drift(now: View, reference: View | None, names: Iterable[str] = DRIFTS) -> dict[str, Drift]:
+    """The measures that both sides keep what they need of."""
     found = {}
-    for name in DRIFTS if reference is not None else ():
+    for name in names if reference is not None else ():
         try:
             one = drift_between(now, reference, name)  # type: ignore[arg-type]
         except MetricError:

@@ -12,10 +12,24 @@ import { endsOf, intervalOf, words } from "./whisker.js";
 
 /** @typedef {import("./charts.js").Theme} Theme */
 /** @typedef {import("./over_time.js").Pane} Pane */
-/** @typedef {{ report: Api.PredictionReport, realised: Api.SeriesAnswer | null, meanings: Page["meanings"] }} Found */
+/**
+ * What was found, and which of it is shown: null where there is none.
+ *
+ * @typedef {object} Found
+ * @property {Api.PredictionReport} report
+ * @property {string | null} measure of drift
+ * @property {string | null} metric that is expected
+ * @property {Api.SeriesAnswer | null} realised
+ * @property {Page["meanings"]} meanings
+ */
 /** @typedef {Pane & { rate: number | null, drift: number | null, realised: number | null }} Row */
 
-const chosen = { measure: "ks", metric: /** @type {string | null} */ (null) };
+/** What the menus were set to. */
+const wanted = { measure: "", metric: "" };
+
+/** The first of the names that there is. @param {object} there @param {(string | null)[]} names */
+const firstOf = (there, ...names) =>
+  [...names, ...Object.keys(there)].find((name) => name !== null && Object.hasOwn(there, name)) ?? null;
 
 const MEANINGS = /** @type {Record<string, string>} */ ({
   positive_rate: "Share of these predictions that are of the positive class",
@@ -63,7 +77,7 @@ export const panel = {
     for (const [id, of] of /** @type {const} */ ([["measure", "measure"], ["expected-metric", "metric"]])) {
       const select = byId(id, HTMLSelectElement);
       select.addEventListener("change", () => {
-        chosen[of] = select.value;
+        wanted[of] = select.value;
         page.reload("predictions");
       });
     }
@@ -72,29 +86,28 @@ export const panel = {
 };
 
 /** @param {Page} page @param {AbortSignal} signal */
-async function load({ chosen: of, status: { run }, meanings }, signal) {
+async function load({ chosen, status: { run }, meanings }, signal) {
   if (!run?.predictions) return;
   // As over time: of the first window of panes where the chosen one has none.
-  const other = run.series.length > 0 && !run.series.includes(of.window ?? "");
-  const query = { window: other ? run.series[0] : of.window, slice: of.slice, model: of.model || null };
-  const found = await unlessMissing(of.slice, ask("/api/predictions", query, { signal }));
+  const other = run.series.length > 0 && !run.series.includes(chosen.window ?? "");
+  const query = { window: other ? run.series[0] : chosen.window, slice: chosen.slice, model: chosen.model || null };
+  const found = await unlessMissing(chosen.slice, ask("/api/predictions", query, { signal }));
   byId("predictions-body").hidden = found instanceof Refused;
   if (found instanceof Refused) {
     return note(byId("predictions-note"), `It cannot be shown: ${text.visible(found.message, 300)}.`);
   }
   const { window, predictions: report } = found;
   if (report === null) return;
-  const names = Object.keys(report.expected);
-  chosen.metric = [chosen.metric, of.metric, ...names].find((name) => name !== null && names.includes(name)) ?? null;
-  const { metric } = chosen;
+  const metric = firstOf(report.expected, wanted.metric, chosen.metric);
   const realised = metric === null || report.series === null ? null
-    : await unlessMissing(of.slice, ask("/api/series/{metric}", { ...query, metric }, { signal }));
+    : await unlessMissing(chosen.slice, ask("/api/series/{metric}", { ...query, metric }, { signal }));
   setText(byId("predictions-about"), text.about(window, {
-    numbers: true, slice: of.slice, model: run.models.length ? of.model || run.models[0] : "" }));
+    numbers: true, slice: chosen.slice, model: run.models.length ? chosen.model || run.models[0] : "" }));
   note(byId("predictions-note"), [
-    other ? `Window ${text.visible(of.window, 40)} has no panes; shown is ${text.visible(window.name, 40)}.` : "",
+    other ? `Window ${text.visible(chosen.window, 40)} has no panes; shown is ${text.visible(window.name, 40)}.` : "",
     ...sentences(report)].filter(Boolean).join(" "));
-  show({ report, realised: realised instanceof Refused ? null : realised, meanings });
+  const measure = firstOf(report.drift, wanted.measure);
+  show({ report, measure, metric, realised: realised instanceof Refused ? null : realised, meanings });
 }
 
 /**
@@ -144,7 +157,7 @@ const doubt = (check) => (check?.flagged ? `⚠ Do not believe it: ${text.visibl
 
 /** @param {Found} found */
 function show(found) {
-  const { report } = found;
+  const { report, measure, metric } = found;
   const { series, drift, expected, checks } = report;
   const doubts = Object.fromEntries(Object.keys(expected).map((name) => [name, doubt(checks[name])]));
   state("volume",
@@ -153,13 +166,10 @@ function show(found) {
     ...Object.entries(report.metrics).map(([name, given]) => valued(name, given)));
   scores(report.scores);
 
-  const measures = Object.keys(drift);
-  byId("drift").hidden = measures.length === 0;
-  if (!measures.includes(chosen.measure)) chosen.measure = measures[0] ?? chosen.measure;
-  options(byId("measure", HTMLSelectElement), measures.map((name) => [name, name]), chosen.measure);
-  const { measure } = chosen;
-  const moved = drift[measure];
-  if (moved) {
+  byId("drift").hidden = measure === null;
+  options(byId("measure", HTMLSelectElement), Object.keys(drift).map((name) => [name, name]), measure);
+  if (measure !== null) {
+    const moved = drift[measure];
     const why = text.visible(moved.reason || "undefined", 300);
     state("drift", stat(measure, text.value(moved.value), "Of these predictions from the reference",
       moved.value === null ? why : ""),
@@ -168,14 +178,13 @@ function show(found) {
     moved.value !== null && typeof moved.p_value !== "number" ? why : ""));
   }
 
-  const metric = chosen.metric ?? "";
-  byId("expected").hidden = metric === "";
+  byId("expected").hidden = metric === null;
   /** @param {string} name */
   const named = (name) => (doubts[name] ? `${name} ⚠` : name);
   options(byId("expected-metric", HTMLSelectElement),
     Object.keys(doubts).map((name) => [name, named(name)]), metric);
   const check = byId("expected-check");
-  if (metric) {
+  if (metric !== null) {
     state("expected", valued(named(metric), expected[metric], found.meanings[metric]?.definition));
     const { panes = 0, held = 0, error = null } = checks[metric] ?? {};
     check.className = doubts[metric] ? "doubt" : "explain";
@@ -189,12 +198,11 @@ function show(found) {
     byId(id).hidden = series === null;
   }
   if (series === null) return ["volume-chart", "drift-chart", "expected-chart"].forEach(clear);
-  overTime(found, series, doubts[metric] ?? "");
+  overTime(found, series, metric === null ? "" : doubts[metric]);
 }
 
 /** @param {Found} found @param {Api.PredictionSeries} series @param {string} mark why the estimate is doubtful */
-function overTime({ report, realised, meanings }, series, mark) {
-  const { measure, metric } = chosen;
+function overTime({ report, measure, metric, realised, meanings }, series, mark) {
   const [rate] = Object.keys(series.metrics);
   const labelled = new Map((realised?.start ?? []).map((start, n) => [start, realised?.values[n] ?? null]));
   /** @param {(number | null)[] | undefined} values @param {Partial<Pane>} same @returns {Pane[]} */
@@ -203,7 +211,7 @@ function overTime({ report, realised, meanings }, series, mark) {
     immature: series.immature[n], ...same }));
   setText(explained("volume"), `How many there are${rate ? `, as bars, and their ${rate}, as a line` : ""}.`);
   const rates = panes(series.metrics[rate], { immature: false });
-  const drifts = panes(series.drift[measure], { immature: false });
+  const drifts = panes(series.drift[measure ?? ""], { immature: false });
   const name = metric ?? "";
   const estimates = panes(series.expected[name]).map((pane, n) => (
     { ...pane, ends: endsOf(series.low[name]?.[n], series.high[name]?.[n]) }));
@@ -211,7 +219,7 @@ function overTime({ report, realised, meanings }, series, mark) {
 
   table.show(estimates.map((pane, n) => (
     { ...pane, rate: rates[n].value, drift: drifts[n].value, realised: values[n].value })), {
-    columns: columnsOf(rate, report, mark) });
+    columns: columnsOf(rate, { measure, metric, mark }) });
   const shown = { report, series };
   const first = series.start.length ? `, from ${text.time(series.start[0])}` : "";
   const over = `over ${text.plural(series.start.length, "pane")}${first}`;
@@ -227,9 +235,12 @@ function overTime({ report, realised, meanings }, series, mark) {
     return timed([bars, ...(rate ? line("", 0, rates, theme) : [])], rate, shown, theme);
   });
   const far = drifts.flatMap((pane) => pane.value ?? []);
-  draw("drift-chart", `${measure} ${over}: ` + (far.length
-    ? `at most ${text.value(Math.max(...far))}, last ${text.value(far.at(-1))}` : "undefined in every pane"),
-  (theme) => timed(line("", 0, drifts, theme), measure, shown, theme));
+  if (measure === null) clear("drift-chart");
+  else {
+    draw("drift-chart", `${measure} ${over}: ` + (far.length
+      ? `at most ${text.value(Math.max(...far))}, last ${text.value(far.at(-1))}` : "undefined in every pane"),
+    (theme) => timed(line("", 0, drifts, theme), measure, shown, theme));
+  }
   const last = estimates.findLast((pane) => pane.value !== null);
   if (metric === null) return clear("expected-chart");
   draw("expected-chart", `Expected ${metric} ${over}: ` + (last
@@ -278,12 +289,10 @@ function timed(data, title, { report: { start, end }, series }, theme, showlegen
 
 /**
  * @param {string | undefined} rate
- * @param {Api.PredictionReport} report
- * @param {string} mark
+ * @param {{ measure: string | null, metric: string | null, mark: string }} shown
  * @returns {Column<Row>[]}
  */
-function columnsOf(rate, { drift, expected }, mark) {
-  const { measure, metric } = chosen;
+function columnsOf(rate, { measure, metric, mark }) {
   /** @param {keyof Row & ("rate" | "drift" | "value" | "realised")} key @param {string} name @param {string} reason */
   const number = (key, name, reason, title = "") => ({
     key, name, number: true, title, value: (/** @type {Row} */ row) => row[key],
@@ -298,8 +307,8 @@ function columnsOf(rate, { drift, expected }, mark) {
       cell: (row) => text.whole(row.support),
     },
     ...(rate ? [number("rate", rate, "undefined for the predictions of this pane")] : []),
-    ...(measure in drift ? [number("drift", measure, undefinedHere)] : []),
-    ...(metric !== null && metric in expected ? [
+    ...(measure !== null ? [number("drift", measure, undefinedHere)] : []),
+    ...(metric !== null ? [
       number("value", `Expected ${metric}${mark && " ⚠"}`, undefinedHere, mark),
       {
         key: "low", name: "Interval", number: true, title: "Sorted by its lower end",
@@ -328,6 +337,7 @@ function scores({ edges, labels, now, reference }) {
     : `Share of the predictions ${ofLabels ? "by label" : `in ${now.length} bins of their scores`}` +
       `${reference.length ? ", now and in the reference" : ""}.`);
   byId("scores-chart").hidden = now.length === 0;
+  byId("scores-chart").dataset.size = labels.length > 10 ? "large" : "small";
   if (now.length === 0) return clear("scores-chart");
   const bins = now.map((_, n) => (ofLabels ? text.visible(text.short(labels[n], 40))
     : `${text.value(edges[n])} to ${text.value(edges[n + 1])}`));
