@@ -56,7 +56,6 @@ _WORDS = {
     "coming-from/river.md": "river",
     "coming-from/evidently.md": "evidently",
     "coming-from/mlflow.md": "mlflow",
-    "coming-from/nannyml.md": "nannyml",
     "coming-from/whylogs.md": "whylogs whylabs profile",
     "loggers.md": "mlflow tensorboard wandb tracking logging logger ray lightning",
     "reference/metrics/roc_auc.md": "auc auroc roc",
