@@ -257,7 +257,7 @@ class DriftDisplay(Display):
         cls,
         evaluator: Source,
         *,
-        reference: Reference | None = None,
+        reference: Any = None,
         measure: str | None = None,
         method: str = "auto",
         bins: int = 20,
@@ -265,13 +265,6 @@ class DriftDisplay(Display):
         most: int = 30,
     ) -> Self:
         """The display, not drawn yet."""
-        if reference is None:
-            raise InputError(
-                "reference",
-                expected="what the predictions are compared with",
-                got="none",
-                remedy="pass reference= an evaluator, predictions, or the path of a saved state",
-            )
         views = view_of(evaluator), view_of(reference)
         measure, found = _drift(views, measure, method)
         if math.isnan(found.value):
@@ -285,38 +278,24 @@ class DriftDisplay(Display):
         return cls(draw(shares, sides, f"{measure} {found}", views[0], most), found, shares)
 
     @classmethod
-    def from_evaluator(
-        cls,
-        evaluator: Source,
-        ax: Any = None,
-        *,
-        reference: Reference | None = None,
-        measure: str | None = None,
-        method: str = "auto",
-        bins: int = 20,
-        names: tuple[str, str] = ("now", "reference"),
-        most: int = 30,
-    ) -> Self:
+    def from_evaluator(cls, evaluator: Source, ax: Any = None, **options: Any) -> Self:
         """Compute and draw.
 
         Args:
             evaluator: Predictions, an evaluator, or the view of a slice: the events now.
             ax: Matplotlib axes; those of a new figure by default.
-            reference: What they are compared with, or the path of its saved state; required.
-            measure: That of the legend, of :data:`streameval.uncertainty.drift.DRIFTS`, which also
-                says what is drawn; ``"ks"`` by default, ``"cramers_v"`` without binary scores.
-            method: As of :meth:`streameval.Predictions.drift`.
-            bins: Bins of the scores, of equal width.
-            names: Of both sides, for the legend.
-            most: The largest number of labels; of more, those that differ most are drawn.
+            options: ``reference``, required: what they are compared with, or the path of its saved
+                state. ``measure``: of :data:`streameval.uncertainty.drift.DRIFTS`, which also says
+                what is drawn; ``"ks"`` by default, ``"cramers_v"`` without binary scores.
+                ``method``: as of :meth:`streameval.Predictions.drift`. ``bins``: of the scores, of
+                equal width; 20. ``names``: of both sides, for the legend. ``most``: labels; of more
+                than 30 those that differ most are drawn.
 
         Raises:
             InputError: There is no reference, or a side has no events.
             MetricError: The two cannot be compared.
         """
-        options: dict[str, Any] = {"measure": measure, "method": method, "bins": bins}
-        display = cls.computed(evaluator, reference=reference, names=names, most=most, **options)
-        return display.plot(ax)
+        return cls.computed(evaluator, **options).plot(ax)
 
 
 def _drift(views: tuple[View, View], measure: str | None, method: str) -> tuple[str, Drift]:

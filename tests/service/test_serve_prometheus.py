@@ -30,7 +30,9 @@ Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serving(published_data(slices=300, models=2), max_slices_exposed=50) as it:
+    with serving(
+        published_data(slices=300, models=2, predictions=True), max_slices_exposed=50
+    ) as it:
         yield it
 
 
@@ -75,7 +77,7 @@ def promtool(*arguments: str, text: str | None = None) -> None:
 
 @pytest.mark.parametrize("classes", [2, 30])
 def test_promtool_has_nothing_to_say(classes: int) -> None:
-    for data in (published_data(classes=classes, models=2), None):
+    for data in (published_data(classes=classes, models=2, predictions=True), None):
         with serving(data, published=data is not None) as running:
             promtool("check", "metrics", text=scrape(running))
 
@@ -127,6 +129,30 @@ def test_the_values_are_the_snapshots(running: Running) -> None:
     assert one(samples, "streameval_label_coverage_ratio") == 0.9166
     assert one(samples, "streameval_label_delay_seconds", percentile="p95") == 14_400
     assert one(samples, "streameval_ready") == 1
+
+
+def test_what_predictions_say(running: Running) -> None:
+    samples = parsed(scrape(running))
+    data = msgspec.to_builtins(running.publisher.current())
+    assert data["predictions"].keys() == {"all", "1h", "recent"}
+    for window, report in data["predictions"].items():
+        at = {"window": window}
+        assert one(samples, "streameval_predictions", **at) == report["events"]
+        assert one(samples, "streameval_predictions_unlabelled", **at) == report["unlabelled"]
+        wanted: dict[tuple[str, str], float | None] = {}
+        for family, field in (("prediction_metric", "metrics"), ("expected_metric", "expected")):
+            for name, row in report[field].items():
+                ends = (("", "value"), ("_low", "low"), ("_high", "high"))
+                wanted |= {(family + end, name): row.get(key) for end, key in ends}
+        for name, row in report["drift"].items():
+            wanted |= {("drift", name): row["value"], ("drift_p_value", name): row.get("p_value")}
+        for name, row in report["checks"].items():
+            wanted["expected_metric_failed", name] = row["flagged"]
+        assert len(wanted) == (18 if window == "1h" else 6)
+        for (family, name), value in wanted.items():
+            label = "measure" if family.startswith("drift") else "metric"
+            labels = tuple(sorted({label: name, **at}.items()))
+            assert samples[f"streameval_{family}"].get(labels) == value, (family, name)
 
 
 def test_slices_are_capped_by_support(running: Running) -> None:
@@ -206,9 +232,10 @@ def test_scrapes_within_a_second_share_a_text(running: Running) -> None:
     finally:
         running.clock.now = NOW
     sequence = int(one(parsed(scrape(running)), "streameval_published_sequence"))
-    running.publisher.publish(published_data(slices=300, models=2, sequence=sequence + 1))
+    more: dict[str, Any] = {"slices": 300, "models": 2, "predictions": True}
+    running.publisher.publish(published_data(**more, sequence=sequence + 1))
     assert one(parsed(scrape(running)), "streameval_published_sequence") == sequence + 1
-    running.publisher.publish(published_data(slices=300, models=2, sequence=sequence))
+    running.publisher.publish(published_data(**more, sequence=sequence))
 
 
 def test_the_rules_hold() -> None:

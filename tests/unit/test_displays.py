@@ -21,7 +21,13 @@ from matplotlib.figure import Figure
 
 from streameval.metrics.score_profiles import score_distribution
 from streameval.metrics.undefined import NO_EVENTS
-from streameval.plots import DISPLAYS, RocCurveDisplay, SeriesDisplay, available_displays
+from streameval.plots import (
+    DISPLAYS,
+    RocCurveDisplay,
+    SeriesDisplay,
+    available_displays,
+    with_svg,
+)
 from streameval.plots.picture import MUTED, Bars, Line, line_look, thinned
 
 pytestmark = pytest.mark.slow
@@ -191,8 +197,14 @@ def test_drift_is_drawn_as_shares_of_both_sides() -> None:
     few = many[0].plot("drift", reference=many[1], most=2)
     assert [text for _, text in few.picture.x.ticks] == ["c", "d"]
     assert few.picture.marks[1].heights[1::3].tolist() == [3 / 6, 1 / 6]
+    named = [se.Predictions(task="multiclass").update_many(["n" * 20, "m" * 20, "o" * 20])] * 2
+    # Names that would meet are turned, like that of the axis.
+    assert (
+        with_svg.draw(named[0].plot("drift", reference=named[1]).picture).count("rotate(-90") == 4
+    )
+    assert few.to_plotly().layout.xaxis.ticktext == ("c", "d")
     for options, message in (
-        ({}, "reference: expected what the predictions are compared with, got none; pass "),
+        ({}, "reference: expected an evaluator, predictions, a view of one, or the"),
         ({"reference": se.Predictions()}, "drift: expected events on both sides, got the"),
         ({"reference": 3}, "reference: expected an evaluator, predictions, a view of one, or the"),
         ({"reference": many[0]}, "ks compares scores of binary tasks"),

@@ -37,8 +37,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     p_value: float | UnsetType = UNSET
     """Of drift; missing: there is none."""
-    reason: str = ""
-    """Why there is no value; else empty."""
+    reason: str | UnsetType = UNSET
+    """Why there is no value; missing: there is one."""
     slices: list[str] = []
     """The slices beyond the bound of an alert on any slice; of one on fairness both groups."""
 
@@ -48,6 +48,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Transition:
         """The transition of an alert into a state; the facts about the alert are the state's."""
         facts = {name: getattr(state, name) for name in _FACTS}
+        facts["reason"] = state.reason or UNSET
         return cls(**facts, number=number, event=event, slice=part, at=at)
 
     @property

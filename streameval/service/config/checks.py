@@ -488,12 +488,14 @@ def _check_predicted(
     about = f"{key}.metric = {shown(alert.metric)}"
     if not predicted_windows(settings):
         raise OptionError.requires(about, "[join] with predictions = true")
-    for name in ("against", "reference", "model"):
+    compared = "is compared with [reference]"
+    if metric.kind == "predictions":
+        compared = "is of predictions alone"
+    whys = {"against": compared, "reference": compared, "model": "is of the first model"}
+    for name, why in whys.items():
         if getattr(alert, name) is not None:
             raise OptionError.conflicts(
-                f"{key}.{name}",
-                f"{about}, which is compared with nothing but [reference]",
-                remedy=f"leave {name} out",
+                f"{key}.{name}", f"{about}, which {why}", remedy=f"leave {name} out"
             )
     window, path = window_of_alert(settings, alert), settings.reference.state
     now = predictions_of(settings, window)

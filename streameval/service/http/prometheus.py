@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast, get_args
 
 from streameval import __version__
@@ -16,6 +16,7 @@ from streameval.service.publish.snapshot import (
     AlertState,
     Join,
     Partition,
+    PredictionReport,
     Publisher,
     Quarantine,
     Snapshot,
@@ -89,6 +90,8 @@ class MetricsText:
         yield from _values(data, self._most_slices)
         if data.comparison:
             yield from _comparison(data)
+        if data.predictions:
+            yield from _predictions(data.predictions)
         yield from _partitions(data.partitions)
         yield from _quarantine(data.quarantine)
         if data.join is not None:
@@ -194,18 +197,53 @@ def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
 
 def _comparison(data: Snapshot) -> Iterator[Metric]:
     rows = [(name, row) for name, one in data.comparison.items() for row in one.differences]
+    labelled = [(row, row.a, row.metric, window) for window, row in rows]
     for end, text in (
         ("value", "A model's metric less that of the first model; absent where undefined"),
         ("low", "The low end of the difference's interval; absent where there is none"),
         ("high", "The high end of the difference's interval; absent where there is none"),
     ):
-        samples = [
-            (number, row.a, row.metric, window)
-            for window, row in rows
-            if (number := getattr(row, end)) is not None
-        ]
         name = "difference" if end == "value" else f"difference_{end}"
-        yield _gauge(name, text, samples, "model", "metric", "window")
+        yield _gauge(name, text, _numbers(labelled, end), "model", "metric", "window")
+
+
+def _predictions(reports: Mapping[str, PredictionReport]) -> Iterator[Metric]:
+    windows = reports.items()
+    text = "Weight of all predictions of the window"
+    yield _gauge("predictions", text, [(one.events, name) for name, one in windows], "window")
+    text = "Weight of the predictions whose labels still arrive, which drift and the like are about"
+    waiting = [(one.unlabelled, name) for name, one in windows]
+    yield _gauge("predictions_unlabelled", text, waiting, "window")
+    for family, field, text in (
+        ("prediction_metric", "metrics", "A metric of the unlabelled predictions alone"),
+        ("expected_metric", "expected", "A metric as expected once the labels are there"),
+    ):
+        rows = [
+            (row, name, window)
+            for window, one in windows
+            for name, row in getattr(one, field).items()
+        ]
+        for part, words in (
+            ("value", f"{text}; absent where undefined"),
+            ("low", f"{text}: the low end of its interval"),
+            ("high", f"{text}: the high end of its interval"),
+        ):
+            ending = "" if part == "value" else f"_{part}"
+            yield _gauge(family + ending, words, _numbers(rows, part), "metric", "window")
+    drifts = [(row, name, window) for window, one in windows for name, row in one.drift.items()]
+    text = "How far the unlabelled predictions are from the reference; absent where undefined"
+    yield _gauge("drift", text, _numbers(drifts, "value"), "measure", "window")
+    text = "The p-value of that drift; absent where there is none"
+    yield _gauge("drift_p_value", text, _numbers(drifts, "p_value"), "measure", "window")
+    checks = [(row, name, window) for window, one in windows for name, row in one.checks.items()]
+    text = "1 where more expected values of panes have failed than their level allows"
+    failed = [(row.flagged, *labels) for row, *labels in checks]
+    yield _gauge("expected_metric_failed", text, failed, "metric", "window")
+
+
+def _numbers(rows: Iterable[tuple[Any, *tuple[str, ...]]], field: str) -> list[_Sample]:
+    """A field of each row that is not None, with the row's labels."""
+    return [(value, *labels) for row, *labels in rows if (value := getattr(row, field)) is not None]
 
 
 def _partitions(partitions: list[Partition]) -> Iterator[Metric]:

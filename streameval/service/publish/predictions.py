@@ -162,6 +162,7 @@ class PredictionReports:
         }
         # From here on, as what precedes may take longer, and each report has to add some panes.
         self._deadline, self.complete = self._clock() + seconds, True
+        series = self._series(part, view, marks, reference) if window in self._panes else None
         return PredictionReport(
             since=None if since is None else iso_time(since),
             events=view.support,
@@ -175,7 +176,7 @@ class PredictionReports:
             expected=expected,
             checks=self._checks(part, reference),
             scores=_shares(now, reference.view),
-            series=self._series(part, view, marks, reference) if window in self._panes else None,
+            series=series,
         )
 
     def sides(
