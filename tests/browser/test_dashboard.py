@@ -1645,6 +1645,12 @@ def test_predictions_are_shown_before_their_labels(show: Show) -> None:
     )
     assert {low, high} < set(band)
 
+    # Not every measure is computed of each pane.
+    del report["series"]["drift"]["wasserstein"]
+    shown.publish({**data, "sequence": 2})
+    expect(page.locator("#drift .explain")).to_contain_text("No pane has this measure now.")
+    expect(page.locator("#drift-chart")).to_be_hidden()
+
     # The menus keep their choices while there is nothing to choose from.
     lacking = sample(predictions=True, sequence=2)
     lacking["predictions"]["1h"].update(drift={}, expected={}, checks={})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import streameval as se
 from streameval.errors import ConfigError
 from streameval.service.config.settings import ReferenceSettings, RunSettings
+from streameval.service.publish.predictions import PredictionReports
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.store_reader import StoreReader
 from tests.service.test_settings_migration import migrate
@@ -140,6 +143,22 @@ def test_an_estimate_that_fails_is_flagged(tmp_path: Path, flip: float, flagged:
     assert checks["f1"]["panes"] == HOURS - WAIT - 21
     assert checks["accuracy"]["flagged"] is flagged
     assert ("which has a chance of" in checks["accuracy"]["reason"]) is flagged
+
+
+def test_panes_that_still_fill_leave_time_for_the_others(tmp_path: Path) -> None:
+    given = joined(tmp_path / "store.db")
+    with opened(given) as run:
+        run.runner.run([Lists(lists(stream()), run.runner.positions, InTurn(50))])
+        evaluators, until = run.evaluators, run.data["predictions"]["hours"]["start"]
+        ticks = itertools.count()
+        # The clock lets three panes be compared in each report, fewer than still fill.
+        reports = PredictionReports(given, evaluators, clock=lambda: float(next(ticks)))
+        reports.labelled_until = int(datetime.fromisoformat(until).timestamp()) * 1_000_000
+        found = [reports.make("hours", since=None, seconds=6) for _ in range(30)]
+    series = found[-1].series
+    assert series is not None
+    assert [value is None for value in series.drift["ks"]] == [True] * 10 + [False] * (HOURS - 10)
+    assert found[-1].checks["accuracy"].panes == series.immature.count(False) - 10
 
 
 def test_a_state_file_is_a_reference(tmp_path: Path) -> None:

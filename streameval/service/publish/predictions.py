@@ -103,7 +103,7 @@ class PredictionReports:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._deadline = math.inf
+        self._seconds = math.inf
         self.complete = True
         """Whether the last report had all of its panes."""
         self._evaluators = evaluators
@@ -143,6 +143,7 @@ class PredictionReports:
 
         Panes are compared for so many seconds; :attr:`complete` says whether all were.
         """
+        self._seconds, self.complete = seconds / 2, True  # half of it each for series and checks
         models = self._settings.evaluator.models or [""]
         part = window, key, model or models[0]
         counted = self._evaluators[predictions_name(window, part[2])]
@@ -156,13 +157,6 @@ class PredictionReports:
         now = self._unlabelled(window, view)
         reference = self._reference(part)
         metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
-        drift = _drift(now, reference.view)
-        expected = {
-            name: _value(found) for name, found in self._expectation(now, reference).items()
-        }
-        # From here on, as what precedes may take longer, and each report has to add some panes.
-        self._deadline, self.complete = self._clock() + seconds, True
-        series = self._series(part, view, marks, reference) if window in self._panes else None
         return PredictionReport(
             since=None if since is None else iso_time(since),
             events=view.support,
@@ -172,11 +166,13 @@ class PredictionReports:
             metrics={name: value for name, value in metrics.items() if name != "support"},
             reference=reference.words,
             reference_reason=reference.reason,
-            drift=drift,
-            expected=expected,
+            drift=_drift(now, reference.view),
+            expected={
+                name: _value(found) for name, found in self._expectation(now, reference).items()
+            },
             checks=self._checks(part, reference),
             scores=_shares(now, reference.view),
-            series=series,
+            series=self._series(part, view, marks, reference) if window in self._panes else None,
         )
 
     def sides(
@@ -317,19 +313,28 @@ class PredictionReports:
     ) -> dict[int, _T]:
         """A value of each pane by its start, the newest first while there is time.
 
-        What was computed before stays while neither the pane nor the reference changes.
+        What was computed before stays while neither the pane nor the reference changes, and of a
+        pane that still fills until there is time again.
         """
+        deadline = self._clock() + self._seconds
         known: dict[int, _OfPane] = self._of_panes.get(kind, {})
         kept: dict[int, _OfPane] = {}
-        for mark in reversed(marks):
+        anew: dict[int, _OfPane] = {}
+        # Panes without a value are first, then those whose value is the oldest: panes that still
+        # fill would take all of the time in each report.
+        age = {start: n for n, start in enumerate(known)}
+        for mark in sorted(marks, key=lambda mark: (age.get(mark.start, -1), -mark.start)):
             of = mark.frozen, reference.view
             one = known.get(mark.start)
-            if one is None or None in of or not _same(one.of, of):
-                if self._clock() > self._deadline:
-                    self.complete = False
-                    continue
-                one = _OfPane(of, make(mark))
-            kept[mark.start] = one
+            if one is not None and None not in of and _same(one.of, of):
+                kept[mark.start] = one
+            elif self._clock() <= deadline:
+                anew[mark.start] = _OfPane(of, make(mark))
+            else:
+                self.complete = False
+                if one is not None and one.of[1] is reference.view:
+                    kept[mark.start] = one
+        kept |= anew
         if kind[2] is None:  # slices are opened seldom
             self._of_panes[kind] = kept
         return {mark.start: kept[mark.start].found for mark in marks if mark.start in kept}

@@ -52,6 +52,8 @@ const article = (id, title, about, controls, ...numbers) => make("article", { cl
   make("div", { class: "head" }, make("h3", {}, title), ...controls), make("p", { class: "explain" }, about),
   ...numbers, make("div", { id: `${id}-chart`, class: "chart" }));
 
+const FAR = "How far the predictions are from the reference.";
+
 const stats = () => make("dl", { class: "stats main" });
 
 /** @type {Panel} */
@@ -64,8 +66,7 @@ export const panel = {
       make("div", { class: "two" },
         article("volume", "Volume", "How many there are.", [], stats()),
         article("scores", "Scores", "", []),
-        article("drift", "Drift", "How far the predictions of each pane are from the reference. A pane of the " +
-          "reference itself has none.", [control("Measure", make("select", { id: "measure" }))], stats()),
+        article("drift", "Drift", FAR, [control("Measure", make("select", { id: "measure" }))], stats()),
         article("expected", "Expected metric", "Band: the value that is expected once the labels are there, if a " +
           "score means what it meant in the reference. Line: the value in panes whose labels have come.",
         [control("Expected", make("select", { id: "expected-metric" }))],
@@ -235,11 +236,15 @@ function overTime({ report, measure, metric, realised, meanings }, series, mark)
     return timed([bars, ...(rate ? line("", 0, rates, theme) : [])], rate, shown, theme);
   });
   const far = drifts.flatMap((pane) => pane.value ?? []);
-  if (measure === null) clear("drift-chart");
+  // Not every measure is computed of each pane, and the oldest panes come last.
+  const perPane = measure !== null && far.length > 0;
+  setText(explained("drift"), `${FAR} ${perPane
+    ? "Line: those of each pane; a pane of the reference itself has none." : "No pane has this measure now."}`);
+  byId("drift-chart").hidden = !perPane;
+  if (!perPane) clear("drift-chart");
   else {
-    draw("drift-chart", `${measure} ${over}: ` + (far.length
-      ? `at most ${text.value(Math.max(...far))}, last ${text.value(far.at(-1))}` : "undefined in every pane"),
-    (theme) => timed(line("", 0, drifts, theme), measure, shown, theme));
+    draw("drift-chart", `${measure} ${over}: at most ${text.value(Math.max(...far))}, last ${text.value(far.at(-1))}`,
+      (theme) => timed(line("", 0, drifts, theme), measure, shown, theme));
   }
   const last = estimates.findLast((pane) => pane.value !== null);
   if (metric === null) return clear("expected-chart");
@@ -298,7 +303,7 @@ function columnsOf(rate, { measure, metric, mark }) {
     key, name, number: true, title, value: (/** @type {Row} */ row) => row[key],
     cell: (/** @type {Row} */ row) => text.value(row[key]), reason: () => reason,
   });
-  const undefinedHere = "undefined for the predictions of this pane, or a pane of the reference";
+  const undefinedHere = "undefined in this pane, a pane of the reference, or not computed yet";
   return [
     { key: "start", name: "From", value: (row) => row.start, cell: (row) => text.time(row.start) },
     { key: "end", name: "To", value: (row) => row.end, cell: (row) => text.time(row.end) },
