@@ -237,7 +237,7 @@ def _predictions(reports: Mapping[str, PredictionReport]) -> Iterator[Metric]:
     yield _gauge("drift_p_value", text, _numbers(drifts, "p_value"), "measure", "window")
     checks = [(row, name, window) for window, one in windows for name, row in one.checks.items()]
     text = "1 where more expected values of panes have failed than their level allows"
-    failed = [(row.flagged, *labels) for row, *labels in checks]
+    failed: list[_Sample] = [(float(row.flagged), *labels) for row, *labels in checks]
     yield _gauge("expected_metric_failed", text, failed, "metric", "window")
 
 
