@@ -17,7 +17,7 @@ import pytest
 
 import streameval as se
 from streameval.errors import ConfigError
-from streameval.service.config.settings import ReferenceSettings, RunSettings
+from streameval.service.config.settings import RunSettings
 from streameval.service.publish.predictions import PredictionReports
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.store_reader import StoreReader
@@ -307,5 +307,14 @@ def test_what_cannot_be_joined_exactly_is_not_counted_before(tmp_path: Path) -> 
     assert data["quarantine"]["total"] == 0
 
 
-def test_the_default_reference_is_a_day_of_hours() -> None:
-    assert ReferenceSettings() == ReferenceSettings(state=None, panes=24)
+def test_the_reference_is_a_third_of_the_window_unless_settings_say_more(tmp_path: Path) -> None:
+    given = joined(tmp_path / "a.db", reference=None)
+    _, data = ran(given, lists(stream()))
+    # Of 40 panes 14.
+    words = data["predictions"]["hours"]["reference"]
+    assert words == "panes from 2026-01-01T00:00:00Z to 2026-01-01T14:00:00Z"
+    short = joined(
+        tmp_path / "b.db", reference=None, window=[{"name": "hours", "length": "3h", "pane": "1h"}]
+    )
+    _, data = ran(short, lists(stream()))
+    assert data["predictions"]["hours"]["reference"].endswith("T16:00:00Z")

@@ -363,9 +363,13 @@ class ReferenceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         expected metrics."""),
     ] = None
     panes: Annotated[
-        PositiveCount,
-        about("Without `state`: so many of the oldest panes whose labels have come."),
-    ] = 24
+        PositiveCount | None,
+        about(
+            """Without `state`: so many of the oldest panes whose labels have come. Not set: a third
+            of the window's panes, at most 24.""",
+            24,
+        ),
+    ] = None
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

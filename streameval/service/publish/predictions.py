@@ -22,10 +22,10 @@ from streameval.evaluator.slices import SliceKey
 from streameval.evaluator.view import View
 from streameval.events.time import iso_time
 from streameval.service.config.evaluators import (
-    kind_of_settings,
     main_metrics,
     open_predicted_reference,
     predictions_name,
+    window_spec_of,
 )
 from streameval.service.config.settings import PredictedMetric, RunSettings, interval_level
 from streameval.service.publish.snapshot import (
@@ -40,6 +40,7 @@ from streameval.service.publish.snapshot import (
 from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.estimate_check import check_estimates
 from streameval.uncertainty.interval import Interval
+from streameval.windows.panes import Panes
 from streameval.windows.window import PaneMark
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,9 @@ _LEVEL = 0.95
 
 _PANES = 200
 """The newest panes that a report has, and that are compared with their estimates."""
+
+_MOST_OF_REFERENCE = 24
+"""Most panes of a reference whose settings do not say how many."""
 
 _LABELS = 20
 """The most predicted labels whose shares are shown."""
@@ -111,9 +115,13 @@ class PredictionReports:
         watched = [PredictedMetric.of(alert.metric) for alert in settings.alert]
         names = [one.name for one in watched if one is not None and one.kind == "expected"]
         self._expected = list(dict.fromkeys([*main_metrics(settings), *names]))
+        specs = {window.name: window_spec_of(window, settings.join) for window in settings.window}
         self._panes = {
-            window.name for window in settings.window if kind_of_settings(window).name == "panes"
+            name: settings.reference.panes or min(_MOST_OF_REFERENCE, -(-spec.panes // 3))
+            for name, spec in specs.items()
+            if isinstance(spec, Panes)
         }
+        """From each window of panes to how many of them are the reference."""
         self._file = self._opened(settings.reference.state)
         self._references: dict[_Part, tuple[tuple[object, ...], View]] = {}
         self._of_panes: dict[tuple[Any, ...], dict[int, _OfPane]] = {}
@@ -212,7 +220,7 @@ class PredictionReports:
             reason = "a window without panes is compared with a file: set state under [reference]"
             return _Reference(None, "", reason)
         labelled = _view_of(self._evaluators[window], key, model)
-        wanted = self._settings.reference.panes
+        wanted = self._panes[window]
         marks = [] if labelled is None else labelled.marks
         mature = [mark for mark in marks if not self._is_immature(mark)][:wanted]
         if labelled is None or len(mature) < wanted:
