@@ -1624,7 +1624,7 @@ def test_predictions_are_shown_before_their_labels(show: Show) -> None:
     doubt = "⚠ Do not believe it: 13 of 33 intervals failed"
     check, chart = page.locator("#expected-check"), page.locator("#expected-chart")
     expect(page.locator("#expected dl")).to_have_text("accuracy ⚠0.8125 [0.7900, 0.8300]")
-    expect(check).to_have_text(f"{doubt}; the mean of estimate less value is 0.0500.")
+    expect(check).to_have_text(f"{doubt}. The mean of estimate less value is 0.0500.")
     expect(chart).to_have_attribute("aria-label", re.compile(re.escape(doubt)))
     expect(page.locator('#predictions-table th[data-key="value"]')).to_contain_text("accuracy ⚠")
     expect(page.locator("#expected-metric option")).to_have_text(["accuracy ⚠", "f1"])

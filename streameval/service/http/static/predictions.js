@@ -189,7 +189,7 @@ function show(found) {
     state("expected", valued(named(metric), expected[metric], found.meanings[metric]?.definition));
     const { panes = 0, held = 0, error = null } = checks[metric] ?? {};
     check.className = doubts[metric] ? "doubt" : "explain";
-    setText(check, doubts[metric] ? `${doubts[metric]}; the mean of estimate less value is ${text.value(error)}.`
+    setText(check, doubts[metric] ? `${doubts[metric]}. The mean of estimate less value is ${text.value(error)}.`
       : panes === 0 ? "No pane has shown yet whether the estimates hold."
         : `In ${text.whole(held)} of ${text.plural(panes, "pane")} whose labels have come the interval held the ` +
           `value; the mean of estimate less value is ${text.value(error)}.`);
