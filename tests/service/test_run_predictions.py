@@ -317,4 +317,6 @@ def test_the_reference_is_a_third_of_the_window_unless_settings_say_more(tmp_pat
         tmp_path / "b.db", reference=None, window=[{"name": "hours", "length": "3h", "pane": "1h"}]
     )
     _, data = ran(short, lists(stream()))
-    assert data["predictions"]["hours"]["reference"].endswith("T16:00:00Z")
+    assert data["predictions"]["hours"]["reference"] == (
+        "panes from 2026-01-01T20:00:00Z to 2026-01-01T21:00:00Z"
+    )

@@ -243,6 +243,7 @@ class SnapshotBuilder:
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
+        self._reports.changed()
         for part in [*(part for part, _, _ in self._parts), *self._of_models.values()]:
             part.stale = True
 

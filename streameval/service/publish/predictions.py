@@ -108,6 +108,7 @@ class PredictionReports:
         self._settings = settings
         self._clock = clock
         self._seconds = math.inf
+        self._events = object()
         self.complete = True
         """Whether the last report had all of its panes."""
         self._evaluators = evaluators
@@ -137,6 +138,10 @@ class PredictionReports:
         except StateError as error:
             log.error("predictions cannot be compared with the reference: %s", error)
             return str(error)
+
+    def changed(self) -> None:
+        """Note that events were counted: panes that still fill are others now."""
+        self._events = object()
 
     def make(
         self,
@@ -332,9 +337,9 @@ class PredictionReports:
         # fill would take all of the time in each report.
         age = {start: n for n, start in enumerate(known)}
         for mark in sorted(marks, key=lambda mark: (age.get(mark.start, -1), -mark.start)):
-            of = mark.frozen, reference.view
+            of = mark.frozen or self._events, reference.view
             one = known.get(mark.start)
-            if one is not None and None not in of and _same(one.of, of):
+            if one is not None and _same(one.of, of):
                 kept[mark.start] = one
             elif self._clock() <= deadline:
                 anew[mark.start] = _OfPane(of, make(mark))
