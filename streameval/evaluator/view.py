@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -32,6 +33,7 @@ from streameval.errors import (
 from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import (
     ClassificationReport,
+    ExpectedCheck,
     Report,
     ReportRow,
     Series,
@@ -93,6 +95,9 @@ from streameval.uncertainty.methods import interval
 from streameval.windows.replicated import ReplicatedWindow, panes_of
 from streameval.windows.window import FastPath, PaneMark, PaneSeries, Window
 
+if TYPE_CHECKING:
+    from streameval.evaluator.predictions import Reference
+
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 # Cut-point rules by the names of their bounds: a rule that is called as a metric is has "_cut".
@@ -133,6 +138,8 @@ class ViewContext:
     """The notes of reports: settings that the numbers depend on."""
     kept: Sequence[str] | None = None
     """The metrics that were named as ``metrics=``."""
+    time_unit: str | None = None
+    """Of event times that are numbers."""
     later: bool = False
     """Labels or scores are kept from a later time on than the other: what is not fed yet is
     undefined and no error."""
@@ -879,6 +886,42 @@ class Readings:
             for mark in panes.marked()
         )
         return Series(row.name, rows)
+
+    def check_expected(
+        self,
+        name: str,
+        reference: Reference,
+        *,
+        level: float = 0.95,
+        since: object = None,
+        panes: Iterable[object] | None = None,
+        **params: Any,
+    ) -> ExpectedCheck:
+        """How well an expected metric holds: for each retained pane its estimate and its value.
+
+        The estimate is that of :meth:`streameval.Predictions.expected` of the pane's events, their
+        labels left out. While P(y given score) is as it was in the reference, an interval fails
+        with the chance 1 − level; ``flagged`` says that too many of them failed.
+
+        Args:
+            name: A metric of :data:`streameval.uncertainty.expected.EXPECTED`, such as ``"f1"``.
+            reference: An evaluator of other events with labels, a view of one, or the path of its
+                saved state. Panes that are in it must be left out, by `since` or `panes`.
+            level: Of the intervals.
+            since: An event time: panes that start before it are left out.
+            panes: The starts of the panes to compare, such as those whose labels have all arrived;
+                None: all that are retained.
+            params: The metric's own, such as ``beta``.
+
+        Raises:
+            InputError: Too few labelled events in the reference, or no pane has such a start.
+            MetricError: The metric has no expectation, the tasks differ, or the window is not of
+                panes.
+        """
+        from streameval.evaluator.predictions import checked_expectations
+
+        view = self if isinstance(self, View) else View(self._window, self._context)
+        return checked_expectations(view, name, reference, level, since, panes, params)
 
     def _panes(self, refusal: str) -> PaneSeries:
         panes = panes_of(self._window)

@@ -335,8 +335,11 @@ def expected(
     if not whole and sizes is None:
         reason = "with weights that are not whole, it needs sizes"
         return Interval(value, math.nan, math.nan, level, "", math.nan, reason)
+    if not variance and metric.family == "auc":
+        reason = "all scores are in one bin, whose ranking no label changes"
+        return Interval(value, math.nan, math.nan, level, "", float(counted[0]), reason)
     ends = Ends(value, value)
-    if metric.low < value < metric.high:
+    if variance and metric.low < value < metric.high:
         ends = scaled_ends(metric, value, value, variance, 1.0, normal_quantile(level))
     method = "expected" if whole else "expected (Kish)"
     return Interval(value, ends.low, ends.high, level, method, float(counted[0]), notes)
