@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
 from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import ExpectedCheck, ExpectedRow, ReportRow, Shares
+from streameval.evaluator.reports import ReportRow, Shares
 from streameval.evaluator.slices import SliceKey
 from streameval.evaluator.spellings import explains_attributes
-from streameval.evaluator.view import View, locked
-from streameval.events.time import event_time, iso_time
+from streameval.evaluator.view import View, both_locked, expectation, fed_scores, locked
 from streameval.events.values import Label, Weight
 from streameval.metrics.metric import row_named
-from streameval.metrics.registry import find
 from streameval.metrics.undefined import NO_EVENTS, ratio, reason_of
 from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
 from streameval.states.state_set import StateSet
 from streameval.uncertainty.differences import FALSE_DISCOVERIES
 from streameval.uncertainty.drift import DRIFTS, Drift, drift, drifted
-from streameval.uncertainty.estimate_check import check_estimates, has_held
-from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
-from streameval.windows.window import PaneMark
 
 PREDICTIONS_KIND = "predictions"
 
@@ -242,9 +235,10 @@ class Predictions(Evaluator):
             InputError: There are too few labelled events.
             MetricError: The metric has no expectation, or the tasks differ.
         """
-        views = self.total, _labelled(labelled, "labelled")
-        with _locked(views):
-            return _expectation(name, views, level, params)(self._window.current())
+        views = self.total, _view(labelled)
+        with both_locked(views):
+            estimate = expectation(name, views, level, params, "labelled")
+            return estimate(self._window.current())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -277,103 +271,6 @@ def _view(reference: Reference) -> View:
     return opened.total if isinstance(opened, Evaluator) else opened
 
 
-@contextmanager
-def _locked(views: Sequence[View]) -> Iterator[None]:
-    """With the locks of both, in one order for either first, so that threads cannot deadlock."""
-    first, second = sorted((view._context.lock for view in views), key=id)
-    with first, second:
-        yield
-
-
-def _fed(view: View, name: str, state: str) -> StateSet:
-    """The states of a view; raises MetricError where it has no such state."""
-    context = view._context
-    if state != "confusion" and (state == "index") != (context.positive is not None):
-        task, other = ("binary", "multi-class")[:: 1 if state == "index" else -1]
-        raise MetricError(
-            f"{name} compares scores of {task} tasks, got those of a {other} one; of several "
-            "classes one_vs_rest(label) has the scores of one"
-        )
-    return view._fed(name, state)
-
-
-def _labelled(reference: Reference, field: str) -> View:
-    """The view of a reference; raises InputError where its events have no true labels."""
-    view = _view(reference)
-    if not view._context.input.labelled:
-        got = "predictions without them"
-        raise InputError(field, expected="events with true labels", got=got)
-    return view
-
-
-def _expectation(
-    name: str, views: tuple[View, View], level: float, params: Mapping[str, Any]
-) -> Callable[[StateSet], Interval]:
-    """From states as the first view has them to a metric that the second one's labels predict."""
-    now, _ = views
-    state = "class_probability" if now._context.positive is None else "index"
-    _, known = (_fed(view, f"expected {name}", state) for view in views)
-    threshold, size = now._context.input.threshold, known.effective_size(state)
-
-    def of_states(states: StateSet) -> Interval:
-        sizes = states.effective_size(state), size
-        sides = getattr(states, state), getattr(known, state)
-        return expected(name, *sides, threshold=threshold, level=level, sizes=sizes, **params)
-
-    return of_states
-
-
-def checked_expectations(
-    view: View,
-    name: str,
-    reference: Reference,
-    level: float,
-    since: object,
-    panes: Iterable[object] | None,
-    params: Mapping[str, Any],
-) -> ExpectedCheck:
-    """The estimates of a view's panes against their values; see :meth:`View.check_expected`."""
-    view._require_labels("check_expected")
-    series = view._panes(
-        "check_expected needs a window of panes: pass window=Panes(...) to the Evaluator"
-    )
-    views = view, _labelled(reference, "reference")
-    unit = view._context.time_unit
-    with _locked(views):
-        estimate = _expectation(name, views, level, params)
-        value_of = view._context.bound(find(name, view.task), params, math.nan)
-        marks = series.marked()
-        if since is not None:
-            first = event_time(since, unit, "since")
-            marks = [mark for mark in marks if mark.start >= first]
-        if panes is not None:
-            starts = {mark.start: mark for mark in marks}
-            marks = [_of_pane(starts, one, unit, n) for n, one in enumerate(panes)]
-        rows = []
-        for mark in marks:
-            states = series.state_set_from(mark.start)
-            found, value = estimate(states), float(value_of(states))
-            held = has_held(found, value) if found.defined and value == value else None
-            rows.append(ExpectedRow(iso_time(mark.start), iso_time(mark.end), found, value, held))
-    check = check_estimates([row.expected for row in rows], [row.value for row in rows])
-    return ExpectedCheck(name, tuple(rows), *check)
-
-
-def _of_pane(
-    starts: Mapping[int, PaneMark], given: object, unit: str | None, position: int
-) -> PaneMark:
-    """The pane that starts at a time; raises InputError where there is none."""
-    mark = starts.get(event_time(given, unit, "panes", position))
-    if mark is None:
-        raise InputError(
-            "panes",
-            expected="starts of retained panes, as series() has them",
-            got=shown(given),
-            position=position,
-        )
-    return mark
-
-
 def drift_between(
     now: View, reference: View, name: str, *, method: str = "auto", level: float = 0.95
 ) -> Drift:
@@ -385,8 +282,8 @@ def drift_between(
         raise MetricError(
             "anytime covers all events since a start, no window: pass no window= to Predictions"
         )
-    with _locked(views):
-        sets = [_fed(view, name, state) for view in views]
+    with both_locked(views):
+        sets = [fed_scores(view, name, state) for view in views]
         sizes = sets[0].effective_size(state), sets[1].effective_size(state)
         sides: list[Any] = [
             one.index if state == "index" else _predicted(one, view)

@@ -6,11 +6,11 @@ import functools
 import html
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import (
-    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -34,6 +34,7 @@ from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import (
     ClassificationReport,
     ExpectedCheck,
+    ExpectedRow,
     Report,
     ReportRow,
     Series,
@@ -43,7 +44,7 @@ from streameval.evaluator.reports import (
 from streameval.evaluator.reports import weight as count_text
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.evaluator.spellings import explains_attributes
-from streameval.events.time import iso_time
+from streameval.events.time import event_time, iso_time
 from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import exact_sum
 from streameval.metrics.calibration import CalibrationCurve
@@ -83,6 +84,8 @@ from streameval.tasks.predictions import PredictionsTask, ScoredInput
 from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
+from streameval.uncertainty.estimate_check import check_estimates, has_held
+from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import (
     Bounds,
     Interval,
@@ -94,9 +97,6 @@ from streameval.uncertainty.interval import (
 from streameval.uncertainty.methods import interval
 from streameval.windows.replicated import ReplicatedWindow, panes_of
 from streameval.windows.window import FastPath, PaneMark, PaneSeries, Window
-
-if TYPE_CHECKING:
-    from streameval.evaluator.predictions import Reference
 
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
@@ -890,7 +890,7 @@ class Readings:
     def check_expected(
         self,
         name: str,
-        reference: Reference,
+        reference: Readings,
         *,
         level: float = 0.95,
         since: object = None,
@@ -905,8 +905,8 @@ class Readings:
 
         Args:
             name: A metric of :data:`streameval.uncertainty.expected.EXPECTED`, such as ``"f1"``.
-            reference: An evaluator of other events with labels, a view of one, or the path of its
-                saved state. Panes that are in it must be left out, by `since` or `panes`.
+            reference: An evaluator of other events with labels, or a view of one. Panes that are
+                in it must be left out, by `since` or `panes`.
             level: Of the intervals.
             since: An event time: panes that start before it are left out.
             panes: The starts of the panes to compare, such as those whose labels have all arrived;
@@ -918,10 +918,30 @@ class Readings:
             MetricError: The metric has no expectation, the tasks differ, or the window is not of
                 panes.
         """
-        from streameval.evaluator.predictions import checked_expectations
-
-        view = self if isinstance(self, View) else View(self._window, self._context)
-        return checked_expectations(view, name, reference, level, since, panes, params)
+        self._require_labels("check_expected")
+        series = self._panes(
+            "check_expected needs a window of panes: pass window=Panes(...) to the Evaluator"
+        )
+        if not isinstance(reference, Readings):
+            raise InputError(
+                "reference",
+                expected="an evaluator with labels, or a view of one",
+                got=shown(reference),
+                remedy="load(path) opens a saved state",
+            )
+        context, views = self._context, (self, reference)
+        with both_locked(views):
+            estimate = expectation(name, views, level, params, "reference")
+            value_of = context.bound(find(name, self.task), params, math.nan)
+            rows = []
+            for mark in _chosen(series.marked(), since, panes, context.time_unit):
+                states = series.state_set_from(mark.start)
+                found, value = estimate(states), float(value_of(states))
+                held = has_held(found, value) if found.defined and value == value else None
+                ends = iso_time(mark.start), iso_time(mark.end)
+                rows.append(ExpectedRow(*ends, found, value, held))
+        check = check_estimates([row.expected for row in rows], [row.value for row in rows])
+        return ExpectedCheck(name, tuple(rows), *check)
 
     def _panes(self, refusal: str) -> PaneSeries:
         panes = panes_of(self._window)
@@ -1090,6 +1110,74 @@ class View(Readings, metaclass=PublicClass):
 
 
 explains_attributes(View, "view")
+
+
+@contextmanager
+def both_locked(views: Sequence[Readings]) -> Iterator[None]:
+    """With the locks of both, in one order for either first, so that threads cannot deadlock."""
+    first, second = sorted((view._context.lock for view in views), key=id)
+    with first, second:
+        yield
+
+
+def fed_scores(view: Readings, name: str, state: str) -> StateSet:
+    """The states of a view; raises MetricError where it has no such state."""
+    context = view._context
+    if state != "confusion" and (state == "index") != (context.positive is not None):
+        task, other = ("binary", "multi-class")[:: 1 if state == "index" else -1]
+        raise MetricError(
+            f"{name} compares scores of {task} tasks, got those of a {other} one; of several "
+            "classes one_vs_rest(label) has the scores of one"
+        )
+    return view._fed(name, state)
+
+
+def expectation(
+    name: str,
+    views: tuple[Readings, Readings],
+    level: float,
+    params: Mapping[str, Any],
+    field: str,
+) -> Callable[[StateSet], Interval]:
+    """From states as the first view has them to a metric that the second one's labels predict."""
+    now, labelled = views
+    if not labelled._context.input.labelled:
+        got = "predictions without them"
+        raise InputError(field, expected="events with true labels", got=got)
+    state = "class_probability" if now._context.positive is None else "index"
+    _, known = (fed_scores(view, f"expected {name}", state) for view in views)
+    threshold, size = now._context.input.threshold, known.effective_size(state)
+
+    def of_states(states: StateSet) -> Interval:
+        sizes = states.effective_size(state), size
+        sides = getattr(states, state), getattr(known, state)
+        return expected(name, *sides, threshold=threshold, level=level, sizes=sizes, **params)
+
+    return of_states
+
+
+def _chosen(
+    marks: list[PaneMark], since: object, panes: Iterable[object] | None, unit: str | None
+) -> list[PaneMark]:
+    """The panes from a time on, or of some starts; raises InputError for one that is no start."""
+    if since is not None:
+        first = event_time(since, unit, "since")
+        marks = [mark for mark in marks if mark.start >= first]
+    if panes is None:
+        return marks
+    starts = {mark.start: mark for mark in marks}
+    chosen = []
+    for position, given in enumerate(panes):
+        mark = starts.get(event_time(given, unit, "panes", position))
+        if mark is None:
+            raise InputError(
+                "panes",
+                expected="starts of retained panes, as series() has them",
+                got=shown(given),
+                position=position,
+            )
+        chosen.append(mark)
+    return chosen
 
 
 class SliceViews(dict[SliceKey, View]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,20 +170,19 @@ def test_each_row_is_what_predictions_and_series_say_of_the_pane(
     assert ev.to_bytes() == before
 
 
-def test_several_classes_files_and_tables(tmp_path: Path) -> None:
+def test_several_classes_and_tables() -> None:
     rng = np.random.default_rng(4)
     proba = rng.dirichlet([1.0, 1.0, 1.0], 4_000)
     true = (rng.random((4_000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
     columns = dict(zip("abc", proba.T, strict=True))
     labels = np.array([*"abc"])[true]
     known = se.Evaluator(task="multiclass").update_many(labels, proba=columns)
-    known.save(tmp_path / "known.state")
     times = FIRST + np.arange(4_000) * 4 * DAY // 4_000
     window = se.Panes("4d", pane="1d")
     ev = se.Evaluator(task="multiclass", window=window, time_unit="s").update_many(
         labels, proba=columns, event_time=times
     )
-    found = ev.check_expected("accuracy", tmp_path / "known.state")
+    found = ev.check_expected("accuracy", known.total)
     assert (found.panes, found.held, found.flagged) == (4, 4, False)
     assert found.to_dict() == ev.check_expected("accuracy", known).to_dict()
     lines = str(found).splitlines()
@@ -202,6 +200,9 @@ def test_several_classes_files_and_tables(tmp_path: Path) -> None:
          "check_expected needs a window of panes: pass window=Panes(...) to the Evaluator"),
         (lambda ev, known: ev.check_expected("f1", se.Predictions()),
          "reference: expected events with true labels, got predictions without them"),
+        (lambda ev, known: ev.check_expected("f1", "known.state"),
+         "reference: expected an evaluator with labels, or a view of one, got 'known.state'; "
+         "load(path) opens a saved state"),
         (lambda ev, known: se.Predictions().check_expected("f1", known),
          "check_expected is about true labels, which predictions do not have"),
         (lambda ev, known: ev.check_expected("f1", known, panes=[FIRST, FIRST + 1]),
