@@ -85,7 +85,7 @@ from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.estimate_check import check_estimates, has_held
-from streameval.uncertainty.expected import expected
+from streameval.uncertainty.expected import expected, state_read
 from streameval.uncertainty.interval import (
     Bounds,
     Interval,
@@ -1144,7 +1144,7 @@ def expectation(
     if not labelled._context.input.labelled:
         got = "predictions without them"
         raise InputError(field, expected="events with true labels", got=got)
-    state = "class_probability" if now._context.positive is None else "index"
+    state = state_read(name, binary=now._context.positive is not None)
     _, known = (fed_scores(view, f"expected {name}", state) for view in views)
     threshold, size = now._context.input.threshold, known.effective_size(state)
 

@@ -226,7 +226,7 @@ def test_shards_have_the_expectation_of_the_whole_to_the_bit() -> None:
         (
             lambda: expected("accuracy", PREDICTIONS, {"a": 1}),  # type: ignore[arg-type]
             MetricError,
-            "expected accuracy is of two ScoreIndex or ClassProbabilitySums, "
+            "expected accuracy is of two ScoreIndex, ClassProbabilitySums or ClassScores, "
             "got ScoreIndex and dict",
         ),
         (
