@@ -90,8 +90,14 @@ Expectation: TypeAlias = Callable[[Metric, Bins, Mapping[str, Any]], tuple[float
 
 
 def bins_of(
-    predictions: ScoreIndex, labelled: ScoreIndex, threshold: float, scales: list[float]
+    predictions: ScoreIndex,
+    labelled: ScoreIndex,
+    threshold: float,
+    scales: list[float],
+    *,
+    rare: bool = False,
 ) -> Bins:
+    """The bins of a threshold; `rare` positives have bins of equal mass of their own among them."""
     known, positives, negatives = labelled.groups()
     own, one_class, another = predictions.groups()
     both: Any = positives + negatives
@@ -106,6 +112,9 @@ def bins_of(
     )
     wanted = round(2 * math.fsum(pos + neg) ** (1 / 3))
     edges = equal_mass_edges(known, both, wanted)
+    if rare and labelled.positives:
+        wanted = round(2 * math.fsum(pos) ** (1 / 3))
+        edges = np.union1d(edges, equal_mass_edges(known, positives, wanted))
     # Bins are of whole cells, and the predicted label is the same in all of one.
     edges = np.union1d(coarse_column(edges, max(predictions.level, labelled.level)), [threshold])
     size = len(edges) + 1
@@ -222,7 +231,7 @@ def _class_loss(
     added = total = fixed = 0.0
     for label in labels:
         sides = predictions.one_vs_rest(label), labelled.one_vs_rest(label)
-        bins = bins_of(*sides, -math.inf, scales)
+        bins = bins_of(*sides, -math.inf, scales, rare=True)
         scores, weight, bin_of = bins.scores
         known, pos, neg, known_bin = bins.labelled
         held = bins.by_bin(known_bin, pos)
