@@ -210,7 +210,13 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
-            plan, self._input, undefined, notes, names, cumulative=isinstance(spec, Cumulative)
+            plan,
+            self._input,
+            undefined,
+            notes,
+            names,
+            cumulative=isinstance(spec, Cumulative),
+            time_unit=time_unit,
         )
         self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
 from streameval.errors import InputError, MetricError, shown
@@ -12,7 +11,7 @@ from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import ReportRow, Shares
 from streameval.evaluator.slices import SliceKey
 from streameval.evaluator.spellings import explains_attributes
-from streameval.evaluator.view import View, locked
+from streameval.evaluator.view import View, both_locked, expectation, fed_scores, locked
 from streameval.events.values import Label, Weight
 from streameval.metrics.metric import row_named
 from streameval.metrics.undefined import NO_EVENTS, ratio, reason_of
@@ -29,7 +28,6 @@ from streameval.uncertainty.drift import (
     label_shares,
     score_shares,
 )
-from streameval.uncertainty.expected import expected
 from streameval.uncertainty.interval import Interval, checked_level
 from streameval.uncertainty.proportions import wilson
 from streameval.windows import Panes, window_spec
@@ -301,44 +299,14 @@ def view_of(reference: Reference) -> View:
     return opened.total if isinstance(opened, Evaluator) else opened
 
 
-@contextmanager
-def _locked(views: Sequence[View]) -> Iterator[None]:
-    """With the locks of all, in one order for either first, so that threads cannot deadlock."""
-    with ExitStack() as held:
-        for lock in sorted((view._context.lock for view in views), key=id):
-            held.enter_context(lock)
-        yield
-
-
-def _fed(view: View, name: str, state: str) -> StateSet:
-    """The states of a view; raises MetricError where it has no such state."""
-    context = view._context
-    if state != "confusion" and (state == "index") != (context.positive is not None):
-        task, other = ("binary", "multi-class")[:: 1 if state == "index" else -1]
-        raise MetricError(
-            f"{name} compares scores of {task} tasks, got those of a {other} one; of several "
-            "classes one_vs_rest(label) has the scores of one"
-        )
-    return view._fed(name, state)
-
-
 def expected_of(
     predictions: View, labelled: View, name: str, *, level: float = 0.95, **params: Any
 ) -> Interval:
     """The expected metric of a view; see :meth:`Predictions.expected`."""
     views = predictions, labelled
-    if not labelled._context.input.labelled:
-        got = "predictions without them"
-        raise InputError("labelled", expected="events with true labels", got=got)
-    state = "class_probability" if predictions._context.positive is None else "index"
-    with _locked(views):
-        sets = [_fed(view, f"expected {name}", state) for view in views]
-        first, second = (getattr(one, state) for one in sets)
-        sizes = sets[0].effective_size(state), sets[1].effective_size(state)
-        threshold = predictions._context.input.threshold
-        return expected(
-            name, first, second, threshold=threshold, level=level, sizes=sizes, **params
-        )
+    with both_locked(views):
+        estimate = expectation(name, views, level, params, "labelled")
+        return estimate(predictions._window.current())
 
 
 def drift_between(
@@ -351,7 +319,7 @@ def drift_between(
         raise MetricError(
             "anytime covers all events since a start, no window: pass no window= to Predictions"
         )
-    with _locked(views):
+    with both_locked(views):
         sides, sizes = _compared(views, name)
         return drift(name, *sides, method=method, level=level, sizes=sizes)
 
@@ -359,7 +327,7 @@ def drift_between(
 def shares_between(now: View, reference: View, name: str, *, bins: int = 20) -> SideShares:
     """The shares of both views in bins of the score, or of the labels, that a measure compares."""
     views = now, reference
-    with _locked(views):
+    with both_locked(views):
         (first, second), _ = _compared(views, name)
         if DRIFTS[name].input == "labels":
             return label_shares(first, second)
@@ -369,7 +337,7 @@ def shares_between(now: View, reference: View, name: str, *, bins: int = 20) -> 
 def _compared(views: tuple[View, View], name: str) -> tuple[list[Any], tuple[float, float]]:
     """What a measure compares of both, and Kish's effective sizes; raises MetricError."""
     state = "index" if DRIFTS[name].input == "scores" else "confusion"
-    first, second = (_fed(view, name, state) for view in views)
+    first, second = (fed_scores(view, name, state) for view in views)
     sides: list[Any] = [first.index, second.index] if state == "index" else []
     if state == "confusion":
         sides = [_predicted(first, views[0]), _predicted(second, views[1])]

@@ -467,6 +467,87 @@ class Series(Tabular, list[SeriesRow]):
         return f"<Series: {self.metric} of {len(self)} panes{last}>"
 
 
+class ExpectedRow(NamedTuple):
+    """A pane's expected metric and its value by the labels."""
+
+    start: str
+    """ISO 8601, UTC; the pane holds its start and not its end."""
+    end: str
+    expected: Interval
+    value: float
+    """``nan`` where undefined."""
+    held: bool | None
+    """Whether the interval contains the value; None where either is missing."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpectedCheck(TableOfRows[ExpectedRow]):
+    """How an expected metric held in each pane, and whether too many intervals failed.
+
+    Iterating gives its :class:`ExpectedRow` s. What follows the rows is explained in
+    :class:`~streameval.uncertainty.estimate_check.EstimateCheck`.
+    """
+
+    metric: str
+    rows: tuple[ExpectedRow, ...]
+    panes: int
+    held: int
+    error: float
+    flagged: bool
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: undefined values are None."""
+        return {
+            "metric": self.metric,
+            "panes": self.panes,
+            "held": self.held,
+            "error": json_number(self.error),
+            "flagged": self.flagged,
+            "reason": self.reason,
+            "rows": [
+                {
+                    "start": row.start,
+                    "end": row.end,
+                    "expected": {
+                        "value": json_number(row.expected.value),
+                        **row.expected.to_dict(),
+                    },
+                    "value": json_number(row.value),
+                    "held": row.held,
+                }
+                for row in self.rows
+            ],
+        }
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        return {
+            "start": [row.start for row in self.rows],
+            "end": [row.end for row in self.rows],
+            "expected": [float(row.expected.value) for row in self.rows],
+            "low": [row.expected.low for row in self.rows],
+            "high": [row.expected.high for row in self.rows],
+            "value": [row.value for row in self.rows],
+            "held": [row.held for row in self.rows],
+        }
+
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        form = ".4g" if short else ".6g"
+        cells = [
+            [f"{cell:{form}}" if isinstance(cell, float) else cell for cell in row]
+            for row in zip(*self._columns().values(), strict=True)
+        ]
+        held = {True: "yes", False: "no", None: ""}
+        return [*self._columns()], [[*row[:-1], held[row[-1]]] for row in cells]
+
+    def __str__(self) -> str:
+        return f"{Tabular.__str__(self)}\n{self.reason}"
+
+    def __repr__(self) -> str:
+        state = "flagged" if self.flagged else "not flagged"
+        return f"<ExpectedCheck: {self.metric}, {state}; {self.reason}>"
+
+
 def some_slices(keys: Sequence[SliceKey]) -> str:
     """Names of up to five slices, and how many more there are."""
     names = "; ".join(map(slice_name, keys[:5]))

@@ -6,7 +6,8 @@ import functools
 import html
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import (
@@ -32,6 +33,8 @@ from streameval.errors import (
 from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import (
     ClassificationReport,
+    ExpectedCheck,
+    ExpectedRow,
     Report,
     ReportRow,
     Series,
@@ -41,7 +44,7 @@ from streameval.evaluator.reports import (
 from streameval.evaluator.reports import weight as count_text
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.evaluator.spellings import explains_attributes
-from streameval.events.time import iso_time
+from streameval.events.time import event_time, iso_time
 from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import exact_sum
 from streameval.metrics.calibration import CalibrationCurve
@@ -81,6 +84,8 @@ from streameval.tasks.predictions import PredictionsTask, ScoredInput
 from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
+from streameval.uncertainty.estimate_check import check_estimates, has_held
+from streameval.uncertainty.expected import expected, state_read
 from streameval.uncertainty.interval import (
     Bounds,
     Interval,
@@ -133,6 +138,8 @@ class ViewContext:
     """The notes of reports: settings that the numbers depend on."""
     kept: Sequence[str] | None = None
     """The metrics that were named as ``metrics=``."""
+    time_unit: str | None = None
+    """Of event times that are numbers."""
     later: bool = False
     """Labels or scores are kept from a later time on than the other: what is not fed yet is
     undefined and no error."""
@@ -880,6 +887,62 @@ class Readings:
         )
         return Series(row.name, rows)
 
+    def check_expected(
+        self,
+        name: str,
+        reference: Readings,
+        *,
+        level: float = 0.95,
+        since: object = None,
+        panes: Iterable[object] | None = None,
+        **params: Any,
+    ) -> ExpectedCheck:
+        """How well an expected metric holds: for each retained pane its estimate and its value.
+
+        The estimate is that of :meth:`streameval.Predictions.expected` of the pane's events, their
+        labels left out. While P(y given score) is as it was in the reference, an interval fails
+        with the chance 1 − level; ``flagged`` says that too many of them failed.
+
+        Args:
+            name: A metric of :data:`streameval.uncertainty.expected.EXPECTED`, such as ``"f1"``.
+            reference: An evaluator of other events with labels, or a view of one. Panes that are
+                in it must be left out, by `since` or `panes`.
+            level: Of the intervals.
+            since: An event time: panes that start before it are left out.
+            panes: The starts of the panes to compare, such as those whose labels have all arrived;
+                None: all that are retained.
+            params: The metric's own, such as ``beta``.
+
+        Raises:
+            InputError: Too few labelled events in the reference, or no pane has such a start.
+            MetricError: The metric has no expectation, the tasks differ, or the window is not of
+                panes.
+        """
+        self._require_labels("check_expected")
+        series = self._panes(
+            "check_expected needs a window of panes: pass window=Panes(...) to the Evaluator"
+        )
+        if not isinstance(reference, Readings):
+            raise InputError(
+                "reference",
+                expected="an evaluator with labels, or a view of one",
+                got=shown(reference),
+                remedy="load(path) opens a saved state",
+            )
+        context, views = self._context, (self, reference)
+        with both_locked(views):
+            estimate = expectation(name, views, level, params, "reference")
+            value_of = context.bound(find(name, self.task), params, math.nan)
+            rows = []
+            for mark in _chosen(series.marked(), since, panes, context.time_unit):
+                states = series.state_set_from(mark.start)
+                found, value = estimate(states), float(value_of(states))
+                held = has_held(found, value) if found.defined and value == value else None
+                ends = iso_time(mark.start), iso_time(mark.end)
+                rows.append(ExpectedRow(*ends, found, value, held))
+        check = check_estimates([row.expected for row in rows], [row.value for row in rows])
+        return ExpectedCheck(name, tuple(rows), *check)
+
     def _panes(self, refusal: str) -> PaneSeries:
         panes = panes_of(self._window)
         if panes is None:
@@ -1044,6 +1107,74 @@ class View(Readings, metaclass=PublicClass):
 
 
 explains_attributes(View, "view")
+
+
+@contextmanager
+def both_locked(views: Sequence[Readings]) -> Iterator[None]:
+    """With the locks of both, in one order for either first, so that threads cannot deadlock."""
+    first, second = sorted((view._context.lock for view in views), key=id)
+    with first, second:
+        yield
+
+
+def fed_scores(view: Readings, name: str, state: str) -> StateSet:
+    """The states of a view; raises MetricError where it has no such state."""
+    context = view._context
+    if state != "confusion" and (state == "index") != (context.positive is not None):
+        task, other = ("binary", "multi-class")[:: 1 if state == "index" else -1]
+        raise MetricError(
+            f"{name} compares scores of {task} tasks, got those of a {other} one; of several "
+            "classes one_vs_rest(label) has the scores of one"
+        )
+    return view._fed(name, state)
+
+
+def expectation(
+    name: str,
+    views: tuple[Readings, Readings],
+    level: float,
+    params: Mapping[str, Any],
+    field: str,
+) -> Callable[[StateSet], Interval]:
+    """From states as the first view has them to a metric that the second one's labels predict."""
+    now, labelled = views
+    if not labelled._context.input.labelled:
+        got = "predictions without them"
+        raise InputError(field, expected="events with true labels", got=got)
+    state = state_read(name, binary=now._context.positive is not None)
+    _, known = (fed_scores(view, f"expected {name}", state) for view in views)
+    threshold, size = now._context.input.threshold, known.effective_size(state)
+
+    def of_states(states: StateSet) -> Interval:
+        sizes = states.effective_size(state), size
+        sides = getattr(states, state), getattr(known, state)
+        return expected(name, *sides, threshold=threshold, level=level, sizes=sizes, **params)
+
+    return of_states
+
+
+def _chosen(
+    marks: list[PaneMark], since: object, panes: Iterable[object] | None, unit: str | None
+) -> list[PaneMark]:
+    """The panes from a time on, or of some starts; raises InputError for one that is no start."""
+    if since is not None:
+        first = event_time(since, unit, "since")
+        marks = [mark for mark in marks if mark.start >= first]
+    if panes is None:
+        return marks
+    starts = {mark.start: mark for mark in marks}
+    chosen = []
+    for position, given in enumerate(panes):
+        mark = starts.get(event_time(given, unit, "panes", position))
+        if mark is None:
+            raise InputError(
+                "panes",
+                expected="starts of retained panes, as series() has them",
+                got=shown(given),
+                position=position,
+            )
+        chosen.append(mark)
+    return chosen
 
 
 class SliceViews(dict[SliceKey, View]):

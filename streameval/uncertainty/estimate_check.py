@@ -73,7 +73,8 @@ def check_estimates(estimates: Sequence[Interval], values: Sequence[float]) -> E
     error = math.fsum(one.value - value for one, value in pairs) / panes
     chance = binomial_tail(failed, panes, 1 - levels[0])
     flagged = chance < LEAST_CHANCE
-    reason = f"{failed} of {panes} values are outside of their {100 * levels[0]:.4g}% intervals"
+    where = f"{failed} of {panes} pane{'s' * (panes > 1)}"
+    reason = f"the value is outside of its {100 * levels[0]:.4g}% interval in {where}"
     if flagged:
         reason += (
             f", which has a chance of {chance:.2g} if labels go with scores as they did in the "
@@ -86,7 +87,9 @@ def check_estimates(estimates: Sequence[Interval], values: Sequence[float]) -> E
 
 def has_held(estimate: Interval, value: float) -> bool:
     """Whether an interval contains a value; of one that is missing, False."""
-    return estimate.low <= value <= estimate.high
+    # An estimate that no label can change has no width, and the value another rounding.
+    slack = 1e-9 * abs(value)
+    return estimate.low - slack <= value <= estimate.high + slack
 
 
 def binomial_tail(least: int, trials: int, chance: float) -> float:

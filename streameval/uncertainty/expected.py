@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from streameval.events.values import FloatArray, IntArray, Weight, canonical_sco
 from streameval.metrics.averages import exact_sum
 from streameval.metrics.metric import BINARY, Metric, check_parameters, public_name, row_named
 from streameval.metrics.probability import no_probabilities
-from streameval.metrics.registry import ROWS
+from streameval.metrics.registry import ROWS, find
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
 from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.ranking.coarse_score import coarse, coarse_column
 from streameval.states.ranking.score_groups import equal_mass_edges
@@ -45,6 +46,10 @@ FEWEST_OF_CLASS = 10
 
 MOST_OUTSIDE = 0.05
 """Share of the predictions outside of the labelled scores' range that a reason names."""
+
+
+Scored: TypeAlias = ScoreIndex | ClassProbabilitySums | ClassScores
+"""The states of scores that an expected metric is of."""
 
 
 class Bins(NamedTuple):
@@ -85,8 +90,14 @@ Expectation: TypeAlias = Callable[[Metric, Bins, Mapping[str, Any]], tuple[float
 
 
 def bins_of(
-    predictions: ScoreIndex, labelled: ScoreIndex, threshold: float, scales: list[float]
+    predictions: ScoreIndex,
+    labelled: ScoreIndex,
+    threshold: float,
+    scales: list[float],
+    *,
+    rare: bool = False,
 ) -> Bins:
+    """The bins of a threshold; `rare` positives have bins of equal mass of their own among them."""
     known, positives, negatives = labelled.groups()
     own, one_class, another = predictions.groups()
     both: Any = positives + negatives
@@ -101,6 +112,9 @@ def bins_of(
     )
     wanted = round(2 * math.fsum(pos + neg) ** (1 / 3))
     edges = equal_mass_edges(known, both, wanted)
+    if rare and labelled.positives:
+        wanted = round(2 * math.fsum(pos) ** (1 / 3))
+        edges = np.union1d(edges, equal_mass_edges(known, positives, wanted))
     # Bins are of whole cells, and the predicted label is the same in all of one.
     edges = np.union1d(coarse_column(edges, max(predictions.level, labelled.level)), [threshold])
     size = len(edges) + 1
@@ -200,6 +214,50 @@ def _loss(positive: Callable[[FloatArray], FloatArray]) -> Expectation:
     return expectation
 
 
+def _class_loss(
+    loss: Callable[[FloatArray], FloatArray],
+    square: float,
+    predictions: ClassScores,
+    labelled: ClassScores,
+    scales: list[float],
+) -> tuple[float, float]:
+    """Of the mean of a loss of the true class's probability, as a sum over the classes' columns.
+
+    Each class has bins of its own. The rates of all classes add up to 1 but for their error: the
+    mean is over what they do add up to. Each event adds `square` times its squares.
+    """
+    labels = list(dict.fromkeys([*predictions.classes, *labelled.classes]))
+    columns = []
+    added = total = fixed = 0.0
+    for label in labels:
+        sides = predictions.one_vs_rest(label), labelled.one_vs_rest(label)
+        bins = bins_of(*sides, -math.inf, scales, rare=True)
+        scores, weight, bin_of = bins.scores
+        known, pos, neg, known_bin = bins.labelled
+        held = bins.by_bin(known_bin, pos)
+        events = held + bins.by_bin(known_bin, neg)
+        some = np.where(events > 0, events, 1)
+        # Half an event of each class in every bin would be too much of a class among many.
+        rate = np.where(events > 0, held / some, 1 / len(labels))
+        doubt = (held + 1 / len(labels)) / (events + 1) / (events + 1)
+        losses = loss(scores)
+        # Within a bin, labels go with scores as they do in the labelled events.
+        apart = loss(known) - (bins.by_bin(known_bin, (pos + neg) * loss(known)) / some)[known_bin]
+        inside = bins.weight * bins.by_bin(known_bin, pos * apart) / some
+        added += math.fsum([*(weight * rate[bin_of] * losses), *inside])
+        total += math.fsum(bins.weight * rate)
+        fixed += square * math.fsum(weight * scores * scores)
+        columns.append((bins, losses, rate, doubt))
+    mean, variance = added / total, 0.0
+    for bins, losses, rate, doubt in columns:
+        _, weight, bin_of = bins.scores
+        by_label = (losses - mean) / total
+        sums, squares = (bins.by_bin(bin_of, weight * g) for g in (by_label, by_label * by_label))
+        # Of one event's labels only one is true: no more than the second moment about the mean.
+        variance += math.fsum([*(sums * sums * doubt), *(squares * rate)])
+    return max(0.0, mean + fixed / math.fsum(bins.weight)), variance
+
+
 _OTHERS: Mapping[str, Expectation] = {
     "roc_auc": _auc,
     "gini": _auc,
@@ -222,6 +280,17 @@ EXPECTED: Mapping[str, tuple[Metric, Expectation]] = MappingProxyType(
 )
 """From the metrics of two classes that have an expectation to their rows, and how it is computed:
 those of the four expected cells, and those of scores."""
+
+_CLASS_LOSSES: Mapping[str, tuple[Callable[[FloatArray], FloatArray], float]] = {
+    "log_loss": (loss_column, 0.0),
+    "brier_score": (lambda given: 1 - 2 * given, 1.0),
+}
+"""Of several classes: a function of the true class's probability, and the factor of all squares."""
+
+_OF_CLASSES: Mapping[str, type] = {
+    **dict.fromkeys(("accuracy", "error_rate"), ClassProbabilitySums),
+    **dict.fromkeys(_CLASS_LOSSES, ClassScores),
+}
 
 _NAMES = frozenset(row.name for row in ROWS)
 
@@ -248,15 +317,29 @@ def _notes(
         )
     if metric.state == "confusion" and border != threshold:
         notes.append(f"scores have been coarsened, and the threshold is taken as {border:.6g}")
-    if metric.family == "loss" and (predictions.level or labelled.level):
-        notes.append("scores have been coarsened, and each has the loss of its cell's least one")
+    if metric.family == "loss" and (coarsened := _coarsened(predictions, labelled)):
+        notes.append(coarsened)
     return "; ".join(notes)
+
+
+def _coarsened(*sides: ScoreIndex | ClassScores) -> str:
+    """What speaks against a loss of coarse scores; empty where all scores are kept."""
+    if not any(side.level for side in sides):
+        return ""
+    return "scores have been coarsened, and each has the loss of its cell's least one"
+
+
+def state_read(name: str, *, binary: bool) -> str:
+    """The state that an expected metric is of."""
+    if binary:
+        return "index"
+    return "class_scores" if name in _CLASS_LOSSES else "class_probability"
 
 
 def expected(
     name: str,
-    predictions: ScoreIndex | ClassProbabilitySums,
-    labelled: ScoreIndex | ClassProbabilitySums,
+    predictions: Scored,
+    labelled: Scored,
     *,
     threshold: float = 0.5,
     level: float = 0.95,
@@ -272,9 +355,10 @@ def expected(
 
     Args:
         name: A metric of :data:`EXPECTED`.
-        predictions: Scores without labels, counted as of either class. Of several classes, sums
-            over the predicted labels' probabilities, counted as if each were true: of these
-            ``accuracy`` and ``error_rate`` have an expectation.
+        predictions: Scores without labels, counted as of either class. Of several classes,
+            counted as if each predicted label were true: for ``accuracy`` and ``error_rate``, sums
+            over the predicted labels' probabilities; for ``log_loss`` and ``brier_score``, the
+            scores of every class.
         labelled: The same with labels, of earlier events: at least 100, of two classes 10 of each.
         threshold: Scores from it on are predicted positive.
         level: Of the interval.
@@ -305,15 +389,15 @@ def expected(
     metric, expectation = row_named("expected metric", name, EXPECTED)
     # The averages are metrics of their own, and the labels are no more than two.
     check_parameters(name, params, [one for one in metric.params if one == "beta"])
-    kind = ClassProbabilitySums if isinstance(labelled, ClassProbabilitySums) else ScoreIndex
-    if not (isinstance(predictions, kind) and isinstance(labelled, kind)):
+    if not type(predictions) is type(labelled) in get_args(Scored):
         got = " and ".join(public_name(type(side)) for side in (predictions, labelled))
         raise MetricError(
-            f"expected {name} is of two ScoreIndex or ClassProbabilitySums, got {got}"
+            f"expected {name} is of two ScoreIndex, ClassProbabilitySums or ClassScores, got {got}"
         )
     checked_level(level)
     if not isinstance(labelled, ScoreIndex):
         _check_classes(name, predictions, labelled)
+        metric = find(name, "multiclass")
     totals = [_weights(side) for side in (predictions, labelled)]
     whole = predictions.exact and labelled.exact
     counted = [sum(held) for held in totals] if whole or sizes is None else list(sizes)
@@ -327,16 +411,22 @@ def expected(
         border = coarse(canonical_score(threshold, "threshold"), cells)
         bins = bins_of(predictions, labelled, border, scales)
         notes = _notes(metric, predictions, labelled, threshold, border)
+        value, variance = expectation(metric, bins, params)
+    elif isinstance(predictions, ClassScores) and isinstance(labelled, ClassScores):
+        notes = _coarsened(predictions, labelled)
+        value, variance = _class_loss(*_CLASS_LOSSES[name], predictions, labelled, scales)
     else:
-        bins = _class_bins(predictions, labelled, scales)
-    value, variance = expectation(metric, bins, params)
+        value, variance = expectation(metric, _class_bins(predictions, labelled, scales), params)
     if value != value:
         return _without(value, level)
     if not whole and sizes is None:
         reason = "with weights that are not whole, it needs sizes"
         return Interval(value, math.nan, math.nan, level, "", math.nan, reason)
+    if not variance and metric.family == "auc":
+        reason = "all scores are in one bin, whose ranking no label changes"
+        return Interval(value, math.nan, math.nan, level, "", float(counted[0]), reason)
     ends = Ends(value, value)
-    if metric.low < value < metric.high:
+    if variance and metric.low < value < metric.high:
         ends = scaled_ends(metric, value, value, variance, 1.0, normal_quantile(level))
     method = "expected" if whole else "expected (Kish)"
     return Interval(value, ends.low, ends.high, level, method, float(counted[0]), notes)
@@ -346,6 +436,8 @@ def _weights(side: Any) -> list[Weight]:
     """The weight of the labelled events of each class; of several classes, right and wrong."""
     if isinstance(side, ScoreIndex):
         return [side.positives, side.negatives]
+    if isinstance(side, ClassScores):
+        return [side.total]
     right = exact_sum(side.bin_correct)
     return [right, side.weight - right]
 
@@ -354,7 +446,8 @@ def _check_labelled(held: list[float]) -> None:
     if sum(held) < FEWEST or min(held) < FEWEST_OF_CLASS:
         raise InputError(
             "labelled",
-            expected=f"at least {FEWEST} labelled events, {FEWEST_OF_CLASS} of each class",
+            expected=f"at least {FEWEST} labelled events"
+            + f", {FEWEST_OF_CLASS} of each class" * (len(held) > 1),
             got=" and ".join(f"{weight:.6g}" for weight in held),
             remedy="count more labelled events",
         )
@@ -365,11 +458,20 @@ def _without(value: float, level: float) -> Interval:
 
 
 def _check_classes(name: str, predictions: Any, labelled: Any) -> None:
-    if name not in ("accuracy", "error_rate"):
+    if name not in _OF_CLASSES:
         raise MetricError(
-            f"of several classes {name} has no expectation: the state holds only whether the "
-            "predicted label was right; there are accuracy and error_rate"
+            f"of several classes {name} has no expectation: no state holds which label was "
+            f"predicted at which probabilities; there are {', '.join(_OF_CLASSES)}"
         )
+    kind = _OF_CLASSES[name]
+    if not isinstance(labelled, kind):
+        got = public_name(type(labelled))
+        raise MetricError(f"of several classes {name} is of two {kind.__name__}, got {got}")
+    if kind is ClassScores:
+        for side in (predictions, labelled):
+            if side.not_probabilities:
+                raise MetricError(f"expected {name} needs probabilities, got probabilities=False")
+        return
     if predictions.bins != labelled.bins:
         raise MetricError(
             f"expected {name} requires states of the same bins, got {predictions.bins} and "

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+import streameval as se
 from streameval.errors import InputError
+from streameval.events.time import iso_time
 from streameval.uncertainty.estimate_check import check_estimates
 from streameval.uncertainty.interval import Interval
 
@@ -60,10 +65,11 @@ def test_the_check_is_that_of_exact_binomial_sums(
         ([], [], "there is no pane"),
         ([NOTHING], [0.5], "1 pane has no interval or no value"),
         ([estimate(), NOTHING, estimate()], [0.5, 0.5, math.nan],
-         "0 of 1 values are outside of their 95% intervals; 2 panes have no interval or no value"),
+         "the value is outside of its 95% interval in 0 of 1 pane; 2 panes have no interval or no "
+         "value"),
         ([estimate()] * 2, [0.0, 1.0],
-         "2 of 2 values are outside of their 95% intervals, which has a chance of 0.0025 if labels "
-         "go with scores as they did in the labelled events"),
+         "the value is outside of its 95% interval in 2 of 2 panes, which has a chance of 0.0025 "
+         "if labels go with scores as they did in the labelled events"),
     ],
 )  # fmt: skip
 def test_the_reason_is_one_sentence(
@@ -86,3 +92,127 @@ def test_refusals(estimates: list[Interval], message: str) -> None:
     with pytest.raises(InputError) as raised:
         check_estimates(estimates, [0.5, 0.5])
     assert str(raised.value) == message
+
+
+# Of an evaluator ----------------------------------------------------------------
+
+DAY = 86_400
+FIRST = 1_699_920_000
+PANES = 20
+
+
+def stream(
+    rng: np.random.Generator, size: int, flipped: float = 0.0
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Labels and calibrated scores; a share of the labels of the second half is flipped."""
+    score = 1 / (1 + np.exp(-rng.normal(-0.5, 1.5, size)))
+    changed = (np.arange(size) >= size // 2) & (rng.random(size) < flipped)
+    return (rng.random(size) < score) ^ changed, score
+
+
+def days(labels: NDArray[Any], score: NDArray[Any], **options: Any) -> se.Evaluator:
+    """The events of a stream, evenly over twenty days."""
+    times = FIRST + np.arange(len(labels)) * PANES * DAY // len(labels)
+    window = se.Panes("40d", pane="1d")
+    return se.Evaluator(window=window, time_unit="s", **options).update_many(
+        labels, score=score, event_time=times
+    )
+
+
+def reference(seed: int, **options: Any) -> se.Evaluator:
+    labels, score = stream(np.random.default_rng(seed), 5_000)
+    return se.Evaluator(**options).update_many(labels, score=score)
+
+
+def test_labels_that_change_are_found_within_ten_panes_and_not_before() -> None:
+    known, ev = reference(1), days(*stream(np.random.default_rng(2), PANES * 500, flipped=0.1))
+    for name in ("f1", "accuracy", "roc_auc", "log_loss", "brier_score"):
+        whole = ev.check_expected(name, known)
+        starts = [row.start for row in whole]
+        before = ev.check_expected(name, known, panes=starts[:10])
+        after = ev.check_expected(name, known, since=starts[10])
+        assert (before.flagged, after.flagged) == (False, True), name
+        assert after.rows == whole.rows[10:]
+        assert abs(before.error) < abs(after.error)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.booleans(), st.sampled_from([0.1, 0.4, 0.6, 0.9])),
+        min_size=1,
+        max_size=60,
+    ),
+    st.sampled_from(["f1", "accuracy", "precision", "roc_auc"]),
+    st.booleans(),
+)
+def test_each_row_is_what_predictions_and_series_say_of_the_pane(
+    events: list[tuple[int, bool, float]], name: str, slicewise: bool
+) -> None:
+    known = reference(3)
+    ev = se.Evaluator(window=se.Panes("6d", pane="1d"), time_unit="s", slices=["k"])
+    for day, label, score in sorted(events):
+        ev.update(label, score=score, event_time=FIRST + day * DAY, slices={"k": "a"})
+    view = ev.slices()[(("k", "a"),)] if slicewise else ev
+    found, before = view.check_expected(name, known), ev.to_bytes()
+    series = ev.series(name)
+    assert [(row.start, row.end) for row in found] == [(row.start, row.end) for row in series]
+    for row, later in zip(found, series, strict=True):
+        same = [one for one in events if iso_time((FIRST + one[0] * DAY) * 10**6) == row.start]
+        predictions = se.Predictions().update_many(score=[score for *_, score in same])
+        # By its text, since nan is not equal to itself.
+        assert str(row.expected) == str(predictions.expected(name, known))
+        assert str(row.value) == str(later.value)
+        assert (row.held is None) == (math.isnan(later.value) or not row.expected.defined)
+    check = check_estimates([row.expected for row in found], [row.value for row in found])
+    assert str((found.panes, found.held, found.error, found.flagged, found.reason)) == str(
+        tuple(check)
+    )
+    assert ev.to_bytes() == before
+
+
+def test_several_classes_and_tables() -> None:
+    rng = np.random.default_rng(4)
+    proba = rng.dirichlet([1.0, 1.0, 1.0], 4_000)
+    true = (rng.random((4_000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    columns = dict(zip("abc", proba.T, strict=True))
+    labels = np.array([*"abc"])[true]
+    known = se.Evaluator(task="multiclass").update_many(labels, proba=columns)
+    times = FIRST + np.arange(4_000) * 4 * DAY // 4_000
+    window = se.Panes("4d", pane="1d")
+    ev = se.Evaluator(task="multiclass", window=window, time_unit="s").update_many(
+        labels, proba=columns, event_time=times
+    )
+    found = ev.check_expected("accuracy", known.total)
+    assert (found.panes, found.held, found.flagged) == (4, 4, False)
+    assert found.to_dict() == ev.check_expected("accuracy", known).to_dict()
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["start", "end", "expected", "low", "high", "value", "held"]
+    assert lines[-1] == "the value is outside of its 95% interval in 0 of 4 panes"
+    assert repr(found) == f"<ExpectedCheck: accuracy, not flagged; {found.reason}>"
+    assert "<td>yes</td>" in found._repr_html_()
+    assert [row["held"] for row in found.to_dict()["rows"]] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ev, known: known.check_expected("f1", ev),
+         "check_expected needs a window of panes: pass window=Panes(...) to the Evaluator"),
+        (lambda ev, known: ev.check_expected("f1", se.Predictions()),
+         "reference: expected events with true labels, got predictions without them"),
+        (lambda ev, known: ev.check_expected("f1", "known.state"),
+         "reference: expected an evaluator with labels, or a view of one, got 'known.state'; "
+         "load(path) opens a saved state"),
+        (lambda ev, known: se.Predictions().check_expected("f1", known),
+         "check_expected is about true labels, which predictions do not have"),
+        (lambda ev, known: ev.check_expected("f1", known, panes=[FIRST, FIRST + 1]),
+         "panes[1]: expected starts of retained panes, as series() has them, got 1699920001"),
+        (lambda ev, known: ev.check_expected("f1", known, since="yesterday"), "since: expected an"),
+        (lambda ev, known: ev.check_expected("f1", known, beta=2), "f1 takes no parameter 'beta'"),
+    ],
+)  # fmt: skip
+def test_refusals_of_a_check(call: Any, message: str) -> None:
+    ev = days(*stream(np.random.default_rng(2), 100))
+    with pytest.raises(se.StreamevalError) as raised:
+        call(ev, reference(1))
+    assert str(raised.value).startswith(message)

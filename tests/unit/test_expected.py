@@ -226,7 +226,7 @@ def test_shards_have_the_expectation_of_the_whole_to_the_bit() -> None:
         (
             lambda: expected("accuracy", PREDICTIONS, {"a": 1}),  # type: ignore[arg-type]
             MetricError,
-            "expected accuracy is of two ScoreIndex or ClassProbabilitySums, "
+            "expected accuracy is of two ScoreIndex, ClassProbabilitySums or ClassScores, "
             "got ScoreIndex and dict",
         ),
         (
@@ -347,3 +347,13 @@ def test_they_cover_the_later_value_as_often_as_they_say(
             found = expected(name, predicted(scores), labelled)
             hits[name] += found.low <= ev[name] <= found.high
     assert all(count >= 89 for count in hits.values()), hits
+
+
+def test_what_no_label_can_change_has_no_width_and_one_bin_no_ranking() -> None:
+    half = predicted([0.5] * 7)
+    for name, value in (("brier_score", 0.25), ("log_loss", math.log(2))):
+        found = expected(name, half, index_of([0, 1] * 200, [0.5] * 400))
+        assert found.low == found.value == found.high == pytest.approx(value)
+    found = expected("roc_auc", half, LABELLED)
+    assert not found.defined
+    assert found.reason == "all scores are in one bin, whose ranking no label changes"
