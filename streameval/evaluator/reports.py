@@ -537,7 +537,7 @@ class ExpectedCheck(TableOfRows[ExpectedRow]):
             [f"{cell:{form}}" if isinstance(cell, float) else cell for cell in row]
             for row in zip(*self._columns().values(), strict=True)
         ]
-        held = {True: "yes", False: "no", None: ""}
+        held: dict[Any, str] = {True: "yes", False: "no", None: ""}
         return [*self._columns()], [[*row[:-1], held[row[-1]]] for row in cells]
 
     def __str__(self) -> str:

@@ -463,7 +463,7 @@ def _check_classes(name: str, predictions: Any, labelled: Any) -> None:
             f"of several classes {name} has no expectation: no state holds which label was "
             f"predicted at which probabilities; there are {', '.join(_OF_CLASSES)}"
         )
-    kind = _OF_CLASSES[name]
+    kind: Any = _OF_CLASSES[name]
     if not isinstance(labelled, kind):
         got = public_name(type(labelled))
         raise MetricError(f"of several classes {name} is of two {kind.__name__}, got {got}")
