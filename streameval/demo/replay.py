@@ -152,6 +152,9 @@ time = "landed"
 [join]
 wait = "24h"               # a diverted flight never gets a label
 
+[reference]
+panes = 14                 # flights without labels are compared with the first two weeks
+
 [[window]]
 name = "all"
 
