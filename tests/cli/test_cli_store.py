@@ -310,10 +310,10 @@ def test_a_report_has_what_predictions_say_before_their_labels(command: Command)
     assert "window hours, predictions" not in table
     result = command("store", "report", "join.db", "--metrics", "accuracyy")
     assert (result.code, result.out) == (2, "")
-    # Of the first hour no label has been read yet.
-    Path("join.db").unlink()
+    # Before the first label.
+    configure(**{**tables, "store": "early.db"})
     Path("l.jsonl").write_text("")
     assert command("run", "run.toml", "--until-end").code == 0
-    table = command("store", "report", "join.db").out
+    table = command("store", "report", "early.db").out
     assert table.startswith("window hours, predictions\n")
     assert "0 of the 10 panes of [reference] have all their labels" in table
