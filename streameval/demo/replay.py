@@ -152,6 +152,9 @@ time = "landed"
 [join]
 wait = "24h"               # a diverted flight never gets a label
 
+[reference]                # what flights in the air are compared with
+panes = 7                  # the oldest days that have all their labels
+
 [[window]]
 name = "all"
 
