@@ -334,7 +334,7 @@ def _before_section(report: PredictionReport) -> Section:
             rows.append([f"{kind}.{name}", *texts, held, row.reason])
     notes = [reason for reason in (report.reference_reason,) if reason]
     notes += [
-        f"{name} is not to be believed: {one.reason}"
+        f"expected.{name} has failed: {one.reason}"
         for name, one in report.checks.items()
         if one.flagged
     ]
