@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -12,29 +14,38 @@ from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import msgspec
 import typer
 
-from streameval.cli.options import MetricsOption, metric_calls
+from streameval.cli.options import MetricCall, MetricsOption, metric_calls
 from streameval.cli.output import Format, Section, TargetError, csv_text, escaped, text_of, to_json
 from streameval.cli.page import page
 from streameval.cli.result import Details, result_of, write_result
 from streameval.cli.streams import FAILURE, say, write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.predictions import Predictions
 from streameval.evaluator.reports import Table, number
 from streameval.events.time import iso_time, wall_time
+from streameval.metrics.registry import task_metrics
 from streameval.service.config.address import is_postgres
+from streameval.service.config.evaluators import open_evaluators, predicted_windows
 from streameval.service.join.counters import COUNTERS, REPORTED
 from streameval.service.join.counts import (
+    MergedJoin,
     merged_join,
     read_watermark,
     reset_watermark,
     saved_with_spans,
 )
 from streameval.service.join.watermark import SavedWatermark
+from streameval.service.publish.predictions import PredictionReports
+from streameval.service.publish.snapshot import PredictionReport
 from streameval.service.store.checksums import check_rows
 from streameval.service.store.dialect import Connection
 from streameval.service.store.kept_settings import (
+    SETTINGS,
     in_window_order,
     kept_settings,
     newest_first,
@@ -126,9 +137,13 @@ def _windows(
     valid_from = latest_valid_from(view.valid_from for view in views.values())
     for name, evaluator in found.items():
         note_valid_from(valid_from, name, reference_of(evaluator))
-    if window is not None and window not in found:
+    if window is None:
+        return found
+    # With the window's predictions.
+    chosen = {name: one for name, one in found.items() if f"{name}:".startswith(f"{window}:")}
+    if not chosen:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
-    return found if window is None else {window: found[window]}
+    return chosen
 
 
 def _one_of(names: list[str]) -> str:
@@ -210,33 +225,49 @@ def report(
     metrics: MetricsOption = None,
     format: Annotated[Format, typer.Option(help="Format of the result.")] = Format.TABLE,
 ) -> None:
-    """Report on everything counted, for each window; also while a run is active."""
+    """Report on everything counted, for each window; also while a run is active.
+
+    Predictions that were counted before their labels follow their window, with what those still
+    without labels say: drift against the reference of the run, and expected metrics.
+    """
     with _opened(store) as (opened, connection):
         windows = _windows(opened, connection, partition, window)
         # Labels and predictions of different partitions are joined: one alone has no counts.
-        join = _merged_join(opened, connection) if partition is None else None
-    names = metric_calls(metrics)
+        merged = _merged_join(opened, connection) if partition is None else None
+        before = {} if merged is None else _before_labels(opened, windows, merged)
+    join = None if merged is None else merged.counts
     found = {name: reference_of(one) for name, one in windows.items()}
+    calls = {name: _answered(metric_calls(metrics), one) for name, one in found.items()}
+    if metrics is not None and any(calls.values()):
+        found = {name: one for name, one in found.items() if calls[name]}
     results = {
-        name: result_of(evaluator, names, Details(per_class=False))
-        for name, evaluator in found.items()
+        name: result_of(one, calls[name] or metric_calls(metrics), Details(per_class=False))
+        for name, one in found.items()
     }
     if format is Format.JSON:
-        labels = {} if join is None else {"labels": _join_values(join)}
-        write(to_json({name: {**result.to_dict(), **labels} for name, result in results.items()}))
+        data = {name: result.to_dict() for name, result in results.items()}
+        for name, values in data.items():
+            values |= {} if join is None else {"labels": _join_values(join)}
+            if name in before:
+                values["before_labels"] = msgspec.to_builtins(before[name])
+        write(to_json(data))
         return
     if format.is_csv:
         rows = ((name, row) for name, result in results.items() for row in result.rows())
         write(csv_text([{"window": name, **row} for name, row in rows], format))
         return
     titles = {
-        name: f"window {shown(name)[1:-1]}{since_text(one.notes)}" for name, one in found.items()
+        name: f"window {shown(name)[1:-1].replace(':', ', ')}{since_text(one.notes)}"
+        for name, one in found.items()
     }
     if format is Format.HTML:
         sections = [
             replace(section, title=f"{titles[name]}: {section.title or section.kind}")
             for name, result in results.items()
-            for section in result.sections(format)
+            for section in [
+                *result.sections(format),
+                *([_before_section(before[name])] if name in before else []),
+            ]
         ]
         sections += [] if join is None else [_join_section(join)]
         write(page(shown_path(store), sections))
@@ -247,14 +278,70 @@ def report(
         heading = f"## {titles[name]}\n" if format is Format.MARKDOWN else titles[name]
         write(f"\n{heading}" if index else heading)
         write_result(result, format)
+        if name in before:
+            write("\n" + text_of([_before_section(before[name])], format))
     if join is not None:
         write("\n" + text_of([_join_section(join)], format))
 
 
-def _merged_join(store: Store, connection: Connection) -> dict[str, Any] | None:
+def _answered(
+    calls: tuple[MetricCall, ...] | None, evaluator: Evaluator
+) -> tuple[MetricCall, ...] | None:
+    """The metrics that were named; of predictions without labels those that they have."""
+    if calls is None or not isinstance(evaluator, Predictions):
+        return calls
+    rows = task_metrics(evaluator.task)
+    known = {"all", *(row.name for row in rows)}
+    return tuple(call for call in calls if call[0] in known)
+
+
+def _merged_join(store: Store, connection: Connection) -> MergedJoin | None:
     saved = [saved_with_spans(connection) for _ in each_unit(store)]
-    found = merged_join(one for one in saved if one is not None)
-    return None if found is None else found.counts
+    return merged_join(one for one in saved if one is not None)
+
+
+def _before_labels(
+    store: Store, windows: Mapping[str, Evaluation], join: MergedJoin
+) -> dict[str, PredictionReport]:
+    """What predictions without labels say, by their names in the store."""
+    metas = {unit: store.meta() for unit in each_unit(store)}
+    newest = metas[newest_first(metas)[0]]
+    if SETTINGS not in newest:
+        return {}
+    settings = kept_settings(store.path, newest)
+    counted = {name: of for name, of in predicted_windows(settings).items() if name in windows}
+    reports = PredictionReports(settings, {**open_evaluators(settings), **windows}, time.monotonic)
+    reports.labelled_until = join.labelled_until
+    return {
+        name: reports.make(of.window.name, model=of.model, since=None, seconds=math.inf)
+        for name, of in counted.items()
+    }
+
+
+def _before_section(report: PredictionReport) -> Section:
+    """The same as a table, in which metrics are named as alerts name them."""
+    rows = []
+    for kind, values in (
+        ("predictions", report.metrics),
+        ("drift", report.drift),
+        ("expected", report.expected),
+    ):
+        for name, row in values.items():
+            numbers = [getattr(row, key, None) for key in ("value", "low", "high", "p_value")]
+            texts = ["" if one is None else f"{one:.6g}" for one in numbers]
+            check = report.checks.get(name) if kind == "expected" else None
+            held = "" if check is None else f"{check.held} of {check.panes}"
+            rows.append([f"{kind}.{name}", *texts, held, row.reason])
+    notes = [reason for reason in (report.reference_reason,) if reason]
+    notes += [
+        f"expected.{name} has failed: {one.reason}"
+        for name, one in report.checks.items()
+        if one.flagged
+    ]
+    title = f"before their labels, {report.unlabelled:,} of {report.events:,} predictions"
+    title += f", against {report.reference}" if report.reference else ""
+    header = ["metric", "value", "low", "high", "p_value", "held", "reason"]
+    return Section(title, Table(header, rows), tuple(notes), kind="predictions")
 
 
 def _join_values(join: dict[str, Any]) -> dict[str, Any]:

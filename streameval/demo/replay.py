@@ -152,8 +152,8 @@ time = "landed"
 [join]
 wait = "24h"               # a diverted flight never gets a label
 
-[reference]
-panes = 14                 # flights without labels are compared with the first two weeks
+[reference]                # what flights in the air are compared with
+panes = 7                  # the oldest days that have all their labels
 
 [[window]]
 name = "all"

@@ -5,13 +5,24 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import streameval as se
 from streameval.evaluator.evaluator import load
 from streameval.service.store.store import open_store
+from tests.service.test_run_predictions import (
+    HOURS,
+    WAIT,
+    evaluated,
+    hours,
+    lists,
+    predicted,
+    stream,
+)
 from tests.support.command_runs import Command
+from tests.support.run import JOINED, configure
 
 CONFIG = """
 [fields]
@@ -251,3 +262,58 @@ def test_a_report_tells_of_labels_that_are_missing(command: Command) -> None:
     assert command("run", "join.toml", "--until-end").code == 0
     table = command("store", "report", "join.db").out
     assert table.endswith("\nimmature: 1 prediction waits for its label; numbers will change\n")
+
+
+def test_a_report_has_what_predictions_say_before_their_labels(command: Command) -> None:
+    rows = stream(shift=0.6)
+    for name, (_, records) in lists(rows).items():
+        Path(f"{name}.jsonl").write_bytes(b"\n".join(records))
+    tables: dict[str, Any] = {
+        **JOINED,
+        "store": "join.db",
+        "window": [{"name": "hours", "length": "40h", "pane": "1h"}, {"name": "all"}],
+        "fields": {"id": "id", "score": "score", "time": "time", "time_unit": "us"},
+        "join": {"wait": f"{WAIT}h"},
+        "reference": {"panes": 10},
+    }
+    configure(**tables)
+    assert command("run", "run.toml", "--until-end").code == 0
+    report = json.loads(command("store", "report", "join.db", "--format", "json").out)
+    assert list(report) == ["hours", "hours:predictions", "all", "all:predictions"]
+    found = report["hours:predictions"]["before_labels"]
+    now = predicted(hours(rows, HOURS - 2 * WAIT - 1, HOURS))
+    reference = evaluated(hours(rows, 0, 10))
+    assert found["drift"]["ks"]["value"] == now.drift(reference, "ks").value
+    f1 = now.expected("f1", reference)
+    assert found["expected"]["f1"]["low"] == f1.low
+    assert "before_labels" not in report["hours"]
+    table = command("store", "report", "join.db", "--window", "hours").out
+    title, header, *lines = table.partition("\nbefore their labels, ")[2].splitlines()
+    assert title == (
+        f"{now.total.support:,} of {len(rows):,} predictions, against "
+        "panes from 2026-01-01T00:00:00Z to 2026-01-01T10:00:00Z"
+    )
+    assert header.split() == ["metric", "value", "low", "high", "p_value", "held", "reason"]
+    (line,) = [line for line in lines if line.startswith("expected.f1 ")]
+    held = f"{found['checks']['f1']['held']} of {found['checks']['f1']['panes']}".split()
+    assert line.split() == [
+        "expected.f1", f"{f1.value:.6g}", f"{f1.low:.6g}", f"{f1.high:.6g}", *held
+    ]  # fmt: skip
+    assert "window all" not in table
+    for format in ("markdown", "html"):
+        page = command("store", "report", "join.db", "--format", format).out
+        assert "drift.jensen_shannon" in page
+    assert "set state under [reference]" in page
+    # A metric of labels is none of predictions.
+    table = command("store", "report", "join.db", "--metrics", "accuracy").out
+    assert "window hours\n" in table
+    assert "window hours, predictions" not in table
+    result = command("store", "report", "join.db", "--metrics", "accuracyy")
+    assert (result.code, result.out) == (2, "")
+    # Before the first label.
+    configure(**{**tables, "store": "early.db"})
+    Path("l.jsonl").write_text("")
+    assert command("run", "run.toml", "--until-end").code == 0
+    table = command("store", "report", "early.db").out
+    assert table.startswith("window hours, predictions\n")
+    assert "0 of the 10 panes of [reference] have all their labels" in table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from streameval.evaluator.comparison import reference_of
 from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import kept_metrics, main_metrics
+from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import AlertSettings
 from streameval.service.publish.snapshot import Value
 from streameval.service.run.reload import while_running
@@ -207,6 +209,16 @@ def test_what_is_kept_for_an_alert(
     off = joined(tmp_path / "a.db", evaluator=tables["evaluator"], reference=None,
                  join={"wait": "8h", "predictions": False})  # fmt: skip
     assert while_running(off, settings)[0].alert == []
+
+
+def test_the_configuration_of_the_page_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "run-predictions.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert [one.metric for one in settings_from_text(text).alert] == [
+        "drift.ks",
+        "expected.f1",
+        "predictions.positive_rate",
+    ]
 
 
 def test_where_there_are_several_models_the_first_is_watched(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ from streameval.service.config.source_settings import HttpSettings
 from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 
-PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("run.md", "run-join.md")]
+PAGES = [
+    Path(__file__).parents[2] / "docs" / name
+    for name in ("run.md", "run-join.md", "run-predictions.md")
+]
 SCORE = '[fields]\nscore = "s"\n'
 JOINED = '[fields]\nscore = "s"\nid = "id"\n[join]\n'
 

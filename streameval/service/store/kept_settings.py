@@ -87,13 +87,17 @@ def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
-    """The values by window, in the order of the last settings; other windows follow by name."""
+    """The values by window, in the order of the last settings; other windows follow by name.
+
+    The predictions of a window follow it.
+    """
     try:
         order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
     except msgspec.MsgspecError:
         order = []
-    names = dict.fromkeys([*order, *sorted(found)])
-    return {name: found[name] for name in names if name in found}
+    place = {name: n for n, name in enumerate(order)}
+    names = sorted(found, key=lambda name: (place.get(name.partition(":")[0], len(place)), name))
+    return {name: found[name] for name in names}
 
 
 def unconverted_text(units: Sequence[str]) -> str:
