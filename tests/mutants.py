@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import copy
 import os
+import py_compile
 import random
 import re
 import shutil
@@ -158,7 +160,8 @@ def drawn(area: str, number: int, seed: int) -> list[Mutant]:
 @cache
 def _test_modules() -> dict[str, str]:
     folders = ("unit", "properties", "cli", "service")
-    paths = [path for folder in folders for path in sorted((ROOT / "tests" / folder).glob("*.py"))]
+    tests = ROOT / "tests"
+    paths = [path for folder in folders for path in sorted((tests / folder).glob("test_*.py"))]
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
 
 
@@ -172,11 +175,12 @@ def tests_of(mutant: Mutant) -> list[str]:
     words = re.compile(rf"\b(?:{'|'.join(wanted)})\b")
     area, stem = path.parts[1], path.stem.removeprefix("_")
 
-    def score(name: str) -> tuple[int, bool, bool]:
-        named = 20 * (stem in name) + 5 * (path.parts[-2] in name)
+    def score(name: str) -> tuple[int, bool, bool, bool]:
+        named = 20 * (stem in name) + 5 * (path.parts[-2] in name.rpartition("/")[2])
         outer = name.split("/")[1] in ("service", "cli")
         return (
             len(words.findall(_test_modules()[name])) + named,
+            area == name.split("/")[1],
             outer == (area in ("service", "records")),
             "golden" in name or "laws" in name,
         )
@@ -193,6 +197,9 @@ def _copied(directory: Path) -> Path:
     for name in filter(None, [*files, *built]):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, directory / name)
+    # A changed module is told by its text: its time may be that of the original.
+    mode = py_compile.PycInvalidationMode.CHECKED_HASH
+    compileall.compile_dir(directory / "streameval", quiet=1, invalidation_mode=mode)
     return directory
 
 
