@@ -1,8 +1,8 @@
 """Changes the package in many small ways, and says which of them no test notices.
 
-``make mutants`` draws 200 places from the core, the records and the service, runs the tests once to
-see which of them reach each place, changes one place after the other in a copy of the tree, and runs
-the tests that reach it, the quick ones first, until one fails. A mutant that all of them pass
+``make mutants`` draws 200 places from the core, the records and the service, runs the tests once
+to see which of them reach each place, changes one place after the other in a copy of the tree, and
+runs the tests that reach it, the quick ones first, until one fails. A mutant that all of them pass
 *survives*: it is equivalent to the code, or a test is missing.
 """
 
@@ -210,7 +210,9 @@ def _note(value, test):
             file.write(f"{value} {test}\\n")
 
 def reached(number):
-    _note(f"reached {number}", os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
+    test, _, phase = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
+    # What a fixture reaches may be for every test of the module.
+    _note(f"reached {number}", test if phase == "(call)" else test.partition("::")[0])
 
 def pytest_runtest_logreport(report):
     _note(f"took {'inf' if report.failed else report.duration}", report.nodeid)
@@ -248,7 +250,10 @@ def reaching(
         else:
             places[int(value)].add(function)
     usable = sorted((test for test in seconds if seconds[test] < math.inf), key=seconds.__getitem__)
-    return [[test for test in usable if {test, ""} & place] for place in places], seconds
+    reached = [
+        [test for test in usable if {test, test.partition("::")[0], ""} & place] for place in places
+    ]
+    return reached, seconds
 
 
 def killed_by(mutant: Mutant, directory: Path, tests: list[str], seconds: float) -> str:
@@ -262,13 +267,15 @@ def killed_by(mutant: Mutant, directory: Path, tests: list[str], seconds: float)
     try:
         said, _ = process.communicate(timeout=60 + 10 * seconds)
     except subprocess.TimeoutExpired:
-        said = "FAILED (hung)"
+        return "a limit of time"
     finally:
         path.write_text(original, "utf-8")
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # a command that a test has started as well
+    if process.returncode in (0, 5):
+        return ""
     failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failed[0].split(" ", 2)[1] if failed else ""
+    return failed[0].split(" ", 2)[1] if failed else "an error before any test"
 
 
 def main() -> int:
