@@ -225,7 +225,7 @@ def reaching(
 ) -> tuple[list[list[str]], dict[str, float]]:
     """The selected tests that run the place of each mutant, and the seconds of every test.
 
-    The quick ones come first; of a place that runs when the package is imported, it is all.
+    The quick ones come first; of a place that runs when the package is imported, all others follow.
     """
     for name in {mutant.path for mutant in chosen}:
         lines = (ROOT / name).read_text("utf-8").splitlines(keepends=True)
@@ -250,9 +250,10 @@ def reaching(
         else:
             places[int(value)].add(function)
     usable = sorted((test for test in seconds if seconds[test] < math.inf), key=seconds.__getitem__)
-    reached = [
-        [test for test in usable if {test, test.partition("::")[0], ""} & place] for place in places
-    ]
+    reached = []
+    for place in places:
+        own = [test for test in usable if {test, test.partition("::")[0]} & place]
+        reached.append(own + [test for test in usable if "" in place and test not in own])
     return reached, seconds
 
 
