@@ -1,26 +1,30 @@
 """Changes the package in many small ways, and says which of them no test notices.
 
-``make mutants`` draws 200 places from the core, the records and the service, changes one after the
-other in a copy of the tree, and runs the tests that are about the changed module until one fails.
-A mutant that all of them pass *survives*: it is equivalent to the code, or a test is missing.
+``make mutants`` draws 200 places from the core, the records and the service, runs the tests once
+to see which of them reach each place, changes one place after the other in a copy of the tree, and
+runs the tests that reach it, the quick ones first, until one fails. A mutant that all of them pass
+*survives*: it is equivalent to the code, or a test is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import compileall
+import contextlib
 import copy
+import math
 import os
+import py_compile
 import random
-import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -34,8 +38,7 @@ AREAS = {
     "service": ("service",),
 }
 
-_SECONDS = 300
-"""For one test module; a mutant that hangs it is killed."""
+_FOLDERS = ("tests/unit", "tests/properties", "tests/cli", "tests/service")
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -57,10 +60,16 @@ class Mutant:
 
     path: str
     line: int
+    columns: slice
+    """The bytes of the line that are changed."""
     before: str
     after: str
-    source: str
-    """The whole module with the change."""
+
+    def on(self, lines: list[str], expression: str) -> str:
+        """The line of a module with an expression in place of the changed one."""
+        line = lines[self.line - 1].encode()
+        start, end = line[: self.columns.start], line[self.columns.stop :]
+        return (start + expression.encode() + end).decode()
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before} -> {self.after}"
@@ -129,18 +138,20 @@ def mutants(path: Path) -> Iterator[Mutant]:
             changed = copy.deepcopy(node)
             if not change(changed):
                 continue
-            line = lines[node.lineno - 1].encode()
-            before = line[node.col_offset : node.end_col_offset].decode()
-            after = f"({ast.unparse(changed)})"
-            new = line[: node.col_offset] + after.encode() + line[node.end_col_offset :]
-            text = [*lines[: node.lineno - 1], new.decode(), *lines[node.lineno :]]
-            mutant = "".join(text)
+            columns = slice(node.col_offset, node.end_col_offset)
+            before = lines[node.lineno - 1].encode()[columns].decode()
+            name = path.relative_to(ROOT).as_posix()
+            mutant = Mutant(name, node.lineno, columns, before, f"({ast.unparse(changed)})")
+            text = [
+                *lines[: node.lineno - 1],
+                mutant.on(lines, mutant.after),
+                *lines[node.lineno :],
+            ]
             try:
-                compile(mutant, str(path), "exec")
+                compile("".join(text), str(path), "exec")
             except SyntaxError:
                 continue  # inside of a formatted string, or a pattern
-            name = path.relative_to(ROOT).as_posix()
-            yield Mutant(name, node.lineno, before, after, mutant)
+            yield mutant
 
 
 def drawn(area: str, number: int, seed: int) -> list[Mutant]:
@@ -155,35 +166,6 @@ def drawn(area: str, number: int, seed: int) -> list[Mutant]:
     return [choose.choice(found[place]) for place in places]
 
 
-@cache
-def _test_modules() -> dict[str, str]:
-    folders = ("unit", "properties", "cli", "service")
-    paths = [path for folder in folders for path in sorted((ROOT / "tests" / folder).glob("*.py"))]
-    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
-
-
-def tests_of(mutant: Mutant) -> list[str]:
-    """The test modules by how much they are about a module, and then those of its area."""
-    path = Path(mutant.path)
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
-    names = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
-    dotted = ".".join(path.with_suffix("").parts)
-    wanted = [re.escape(name) for name in (dotted, *names) if not name.startswith("_")]
-    words = re.compile(rf"\b(?:{'|'.join(wanted)})\b")
-    area, stem = path.parts[1], path.stem.removeprefix("_")
-
-    def score(name: str) -> tuple[int, bool, bool]:
-        named = 20 * (stem in name) + 5 * (path.parts[-2] in name)
-        outer = name.split("/")[1] in ("service", "cli")
-        return (
-            len(words.findall(_test_modules()[name])) + named,
-            outer == (area in ("service", "records")),
-            "golden" in name or "laws" in name,
-        )
-
-    return sorted(_test_modules(), key=score, reverse=True)
-
-
 def _copied(directory: Path) -> Path:
     """A copy of the tree in which modules are changed: what git has, and the compiled parts."""
     files = subprocess.run(
@@ -193,58 +175,108 @@ def _copied(directory: Path) -> Path:
     for name in filter(None, [*files, *built]):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, directory / name)
+    # A changed module is told by its text: its time may be that of the original.
+    mode = py_compile.PycInvalidationMode.CHECKED_HASH
+    compileall.compile_dir(directory / "streameval", quiet=1, invalidation_mode=mode)
     return directory
 
 
-def _fails(test: str, directory: Path) -> str:
-    """How a test module ends on the tree of a directory; empty where it passes."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--hypothesis-profile=fast"]
-    command += ["-p", "no:cacheprovider", "-p", "no:xdist"]
+def _pytest(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The tests on the tree of a directory, in a session that can be ended as a whole."""
+    command = [sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=fast", "--tb=no"]
     environment = {**os.environ, "PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            [*command, test],
-            cwd=directory,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return f"{test} (hung)"
-    return "" if done.returncode in (0, 5) else test
+    return subprocess.Popen(
+        [*command, "-p", "no:cacheprovider", *arguments],
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
-def killed_by(mutant: Mutant, directory: Path, most: int, broken: dict[str, bool]) -> str:
-    """The test module that notices a mutant; empty where none of the first `most` does.
+_PLUGIN = """
+import os
+from pathlib import Path
 
-    A test that fails without the mutant as well is `broken`, and notices nothing.
+_NOTES = Path(__file__).with_suffix(".txt")
+_SEEN = set()
+
+def _note(value, test):
+    if (value, test) not in _SEEN:
+        _SEEN.add((value, test))
+        with _NOTES.open("a") as file:
+            file.write(f"{value} {test}\\n")
+
+def reached(number):
+    test, _, phase = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
+    # What a fixture reaches may be for every test of the module.
+    _note(f"reached {number}", test if phase == "(call)" else test.partition("::")[0])
+
+def pytest_runtest_logreport(report):
+    _note(f"took {'inf' if report.failed else report.duration}", report.nodeid)
+"""
+"""What tests are run with: it notes which places each of them reaches, and its seconds."""
+
+
+def reaching(
+    chosen: list[Mutant], directory: Path, selected: list[str], processes: int
+) -> tuple[list[list[str]], dict[str, float]]:
+    """The selected tests that run the place of each mutant, and the seconds of every test.
+
+    The quick ones come first; of a place that runs when the package is imported, all others follow.
     """
+    for name in {mutant.path for mutant in chosen}:
+        lines = (ROOT / name).read_text("utf-8").splitlines(keepends=True)
+        for number, mutant in enumerate(chosen):
+            if mutant.path == name:
+                noted = mutant.on(lines, f"(_reached({number}) or ({mutant.before}))")
+                lines[mutant.line - 1] = noted
+        text, future = "".join(lines), "from __future__ import annotations"
+        text = text.replace(future, f"{future}; from _reached import reached as _reached", 1)
+        (directory / name).write_text(text, "utf-8")
+    (directory / "_reached.py").write_text(_PLUGIN, "utf-8")
+    _pytest(directory, "-p", "_reached", "-n", str(processes), *selected).communicate()
+    for name in {mutant.path for mutant in chosen}:
+        shutil.copy2(ROOT / name, directory / name)
+    seconds: dict[str, float] = {}
+    places: list[set[str]] = [set() for _ in chosen]
+    for line in (directory / "_reached.txt").read_text("utf-8").splitlines():
+        kind, value, test = line.split(" ", 2)
+        function = test.partition("[")[0]
+        if kind == "took":
+            seconds[function] = seconds.get(function, 0.0) + float(value)
+        else:
+            places[int(value)].add(function)
+    usable = sorted((test for test in seconds if seconds[test] < math.inf), key=seconds.__getitem__)
+    reached = []
+    for place in places:
+        own = [test for test in usable if {test, test.partition("::")[0]} & place]
+        reached.append(own + [test for test in usable if "" in place and test not in own])
+    return reached, seconds
+
+
+def killed_by(mutant: Mutant, directory: Path, tests: list[str], seconds: float) -> str:
+    """The first of the tests that notices a mutant; empty where none does."""
     path = directory / mutant.path
     original = path.read_text("utf-8")
-    for test in tests_of(mutant)[:most]:
-        if broken.get(test):
-            continue
-        path.write_text(mutant.source, "utf-8")
-        try:
-            failed = _fails(test, directory)
-        finally:
-            path.write_text(original, "utf-8")
-        if failed and test not in broken:
-            broken[test] = bool(_fails(test, directory))
-        if failed and not broken[test]:
-            return failed
-    return ""
-
-
-def _run(
-    mutant: Mutant, free: list[Path], most: int, broken: dict[str, bool]
-) -> tuple[Mutant, str]:
-    directory = free.pop()
+    lines = original.splitlines(keepends=True)
+    lines[mutant.line - 1] = mutant.on(lines, mutant.after)
+    path.write_text("".join(lines), "utf-8")
+    process = _pytest(directory, "-x", "-p", "no:xdist", *tests)
     try:
-        return mutant, killed_by(mutant, directory, most, broken)
+        said, _ = process.communicate(timeout=60 + 10 * seconds)
+    except subprocess.TimeoutExpired:
+        return "a limit of time"
     finally:
-        free.append(directory)
+        path.write_text(original, "utf-8")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a command that a test has started as well
+    if process.returncode in (0, 5):
+        return ""
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0].split(" ", 2)[1] if failed else "an error before any test"
 
 
 def main() -> int:
@@ -252,7 +284,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--most", type=int, default=25, help="test modules tried for each mutant")
+    parser.add_argument("--most", type=int, default=200, help="tests that are tried for a mutant")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     shares = {"core": 0.5, "records": 0.2, "service": 0.3}
@@ -261,25 +293,37 @@ def main() -> int:
         for area, share in shares.items()
         for mutant in drawn(area, round(options.count * share), options.seed)
     ]
-    survivors = []
-    broken: dict[str, bool] = {}
     with (
         tempfile.TemporaryDirectory(prefix="mutants") as made,
         ThreadPoolExecutor(options.processes) as pool,
     ):
         free = [_copied(Path(made) / str(number)) for number in range(options.processes)]
-        run = partial(_run, free=free, most=options.most, broken=broken)
-        for mutant, test in pool.map(run, chosen):
-            print(f"{'killed by ' + test if test else 'SURVIVES'}: {mutant}", flush=True)
+        places, seconds = reaching(
+            chosen, free[0], [*_FOLDERS, "-m", "not heavy"], options.processes
+        )
+
+        def killed(mutant: Mutant, reached: list[str]) -> str:
+            directory, tests = free.pop(), reached[: options.most]
+            try:
+                total = sum(map(seconds.__getitem__, tests))
+                return killed_by(mutant, directory, tests, total) if tests else ""
+            finally:
+                free.append(directory)
+
+        survivors = []
+        for mutant, reached, test in zip(
+            chosen, places, pool.map(killed, chosen, places), strict=True
+        ):
+            said = f"killed by {test}" if test else f"SURVIVES {len(reached)} tests"
+            print(f"{said}: {mutant}", flush=True)
             if not test:
                 survivors.append(mutant)
-    killed = len(chosen) - len(survivors)
-    print(f"{killed} of {len(chosen)} mutants were killed")
-    for test in sorted(test for test in broken if broken[test]):
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants were killed")
+    for test in sorted(test for test in seconds if seconds[test] == math.inf):
         print(f"fails without any change: {test}")
     for mutant in survivors:
         print(f"survives: {mutant}")
-    return int(len(chosen) >= 100 and killed < 0.95 * len(chosen))
+    return int(len(chosen) >= 100 and len(survivors) > 0.05 * len(chosen))
 
 
 if __name__ == "__main__":

@@ -182,8 +182,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         load_settings(path)
     with pytest.raises(ConfigError, match="got Is a directory"):
         load_settings(tmp_path)
-    path.write_bytes(b"a = 1\nb = '\xff'")
-    with pytest.raises(ConfigError, match="expected UTF-8 text, got other bytes in line 2"):
+    path.write_bytes(b"\na = 1\nb = '\xff'")
+    with pytest.raises(ConfigError, match="expected UTF-8 text, got other bytes in line 3"):
         load_settings(path)
     path.write_bytes(b"#" * (2 << 20))
     with pytest.raises(ConfigError, match="at most 1,048,576 bytes"):

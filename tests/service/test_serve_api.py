@@ -150,6 +150,8 @@ def test_refusals_are_as_described(running: Running, path: str, status: int) -> 
     check(response.json(), {"$ref": "#/components/schemas/Error", **_components()})
     if path.startswith("/api/") and not path.endswith("/"):
         schema_of(path, "get", status)
+    if status == 404 and "nope" in path:
+        assert "'nope'" in response.json()["error"]["got"]
 
 
 def _components() -> dict[str, Any]:

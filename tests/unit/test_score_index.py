@@ -298,6 +298,12 @@ def test_the_first_fraction_promotes_for_good():
 # --- bad input ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_different_length_are_refused_by_the_number_of_scores(kind):
+    with pytest.raises(InputError, match="positive: expected 2 values, .* got 3"):
+        kind().update_many([True, False, True], [0.5, 0.25])
+
+
 def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
     index = ReferenceScoreIndex()
     columns = [False] + [True] * 511, np.arange(512.0), [1] + [2**53] * 511

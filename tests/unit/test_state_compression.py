@@ -43,9 +43,11 @@ def test_compressed_bytes_are_those_that_were_packed(
     data: dict[str, Any], provenance: dict[str, Any] | None
 ) -> None:
     packed = pack({**data, "counts": np.zeros(100)}, kind=KIND, provenance=provenance)
-    file = compressed(packed, least=0)
-    assert len(file) < len(packed)
-    assert decompressed(file) == packed == expanded(file)
+    file = compressed(packed, least=len(packed))
+    assert len(file) < len(packed) == len(compressed(packed, least=len(packed) + 1))
+    assert decompressed(file, limit=len(packed)) == packed == expanded(file)
+    with pytest.raises(StateError, match="declares"):
+        decompressed(file, limit=len(packed) - 1)
     found, plain = unpack_one_of(file, (KIND,)), unpack_one_of(packed, (KIND,))
     assert found.checksum == plain.checksum
     assert found.provenance == provenance
