@@ -43,11 +43,14 @@ TASKS = {
     "classes": "multiclass",
     "probabilities": "multiclass",
     "class scores": "multiclass",
+    "predictions of scores": "binary",
+    "predictions of probabilities": "multiclass",
     "comparison labels": "binary",
     "comparison scores": "binary",
     "comparison classes": "multiclass",
     "comparison probabilities": "multiclass",
 }
+PREDICTIONS = "predictions of "
 SCORED = ("scores", "probabilities", "class scores", "comparison scores")
 WEIGHTS = ("one", "whole", "wide", "fractions", "wide fractions")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -108,7 +111,8 @@ class Case:
             options["metrics"] = ["roc_auc_ovr"]
         if self.task.startswith("comparison"):
             return se.Comparison(("old", "new"), TASKS[self.task], **options)  # type: ignore[arg-type]
-        return se.Evaluator(TASKS[self.task], **options)  # type: ignore[arg-type]
+        kind = se.Predictions if self.task.startswith(PREDICTIONS) else se.Evaluator
+        return kind(TASKS[self.task], **options)  # type: ignore[arg-type]
 
 
 def cases() -> Iterator[Case]:
@@ -116,6 +120,11 @@ def cases() -> Iterator[Case]:
     for task in TASKS:
         for window in WINDOWS:
             several = task.startswith("comparison")
+            if task.startswith(PREDICTIONS):
+                for options in ("plain", "few slices"):
+                    yield Case(task, window, "whole", options)
+                yield Case(task, window, "fractions", "plain")
+                continue
             for weights in WEIGHTS:
                 # What a comparison adds depends on the window, and hardly on the weights.
                 if not several or window == "all" or weights in ("whole", "fractions"):
@@ -130,7 +139,7 @@ def cases() -> Iterator[Case]:
                 yield Case(task, window, "whole", "bins")
                 for weights in ("one", "whole", "fractions"):
                     yield Case(task, window, weights, "max_scores")
-        for window in ("all", "last"):
+        for window in () if task.startswith(PREDICTIONS) else ("all", "last"):
             yield Case(task, window, "whole", "temporal")
         for window in ("all", "panes", "fading"):
             if task in ("labels", "scores"):
@@ -158,13 +167,14 @@ def stream(case: Case, count: int) -> list[dict[str, Any]]:
 
 
 def _event(case: Case, draws: Draws, n: int, count: int) -> dict[str, Any]:
-    kind = case.task.removeprefix("comparison ")
+    kind = case.task.removeprefix("comparison ").removeprefix(PREDICTIONS)
     true = draws.below(3)
     models = [_prediction(kind, draws, true, count) for _ in ("old", "new")]
     event: dict[str, Any] = dict(models[0])
-    if kind != case.task:
+    if case.task.startswith("comparison"):
         event = {name: {"old": models[0][name], "new": models[1][name]} for name in event}
-    event["y_true"] = _label(kind, true)
+    if not case.task.startswith(PREDICTIONS):
+        event["y_true"] = _label(kind, true)
     event["weight"] = _weight(case, draws)
     # Up to two hours late.
     event["event_time"] = START + n * 900 * 36 // count - 300 * draws.below(24) * (n % 5 == 4)
@@ -314,7 +324,8 @@ def readings(ev: Any) -> dict[str, Any]:
     found["arrivals"] = repr(sorted(ev.arrivals.items()))
     found["slices"] = repr(list(ev.slices()))
     found["overflowed"] = repr(ev.slices_overflowed)
-    for name in ("accuracy",) if ev.options["metrics"] is None else ():
+    labelled = ev.options["metrics"] is None and not isinstance(ev, se.Predictions)
+    for name in ("accuracy",) if labelled else ():
         values = [view[name] for view in main.slices().values()]
         found[f"{name} of slices"] = " ".join(f"{value:.9g}" for value in values)
     if main.wants_scores and main.task == "binary":

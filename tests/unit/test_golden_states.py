@@ -31,7 +31,8 @@ def frozen() -> dict[str, Any]:
 
 
 def restored(data: bytes, ev: Any) -> Any:
-    return se.Comparison.from_bytes(data) if isinstance(ev, se.Comparison) else se.from_bytes(data)
+    own = isinstance(ev, (se.Comparison, se.Predictions))
+    return type(ev).from_bytes(data) if own else se.from_bytes(data)
 
 
 def differences(case: golden.Case, entry: dict[str, Any]) -> list[str]:
