@@ -300,7 +300,7 @@ def test_the_first_fraction_promotes_for_good():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_of_different_length_are_refused_by_the_number_of_scores(kind):
-    with pytest.raises(InputError, match="positive: expected 2 values, .* got 3"):
+    with pytest.raises(InputError, match=r"positive: expected 2 values, .* got 3"):
         kind().update_many([True, False, True], [0.5, 0.25])
 
 
