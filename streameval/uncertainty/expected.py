@@ -400,6 +400,8 @@ def expected(
         metric = find(name, "multiclass")
     totals = [_weights(side) for side in (predictions, labelled)]
     whole = predictions.exact and labelled.exact
+    if sizes is not None and any(map(math.isnan, sizes)):
+        sizes = None  # of an evaluator that does not keep them
     counted = [sum(held) for held in totals] if whole or sizes is None else list(sizes)
     scales = [size / (sum(held) or 1) for size, held in zip(counted, totals, strict=True)]
     _check_labelled([weight * scales[1] for weight in totals[1]])
@@ -420,7 +422,8 @@ def expected(
     if value != value:
         return _without(value, level)
     if not whole and sizes is None:
-        reason = "with weights that are not whole, it needs sizes"
+        reason = "with weights that are not whole, it needs sizes: "
+        reason += "evaluators keep them with intervals=True"
         return Interval(value, math.nan, math.nan, level, "", math.nan, reason)
     if not variance and metric.family == "auc":
         reason = "all scores are in one bin, whose ranking no label changes"
