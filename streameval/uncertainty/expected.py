@@ -248,6 +248,8 @@ def _class_loss(
         total += math.fsum(bins.weight * rate)
         fixed += square * math.fsum(weight * scores * scores)
         columns.append((bins, losses, rate, doubt))
+    if not total:
+        return undefined_value("no labelled event has probabilities like these"), math.nan
     mean, variance = added / total, 0.0
     for bins, losses, rate, doubt in columns:
         _, weight, bin_of = bins.scores
@@ -389,8 +391,9 @@ def expected(
     metric, expectation = row_named("expected metric", name, EXPECTED)
     # The averages are metrics of their own, and the labels are no more than two.
     check_parameters(name, params, [one for one in metric.params if one == "beta"])
-    if not type(predictions) is type(labelled) in get_args(Scored):
-        got = " and ".join(public_name(type(side)) for side in (predictions, labelled))
+    sides = predictions, labelled
+    if not any(all(isinstance(side, kind) for side in sides) for kind in get_args(Scored)):
+        got = " and ".join(public_name(type(side)) for side in sides)
         raise MetricError(
             f"expected {name} is of two ScoreIndex, ClassProbabilitySums or ClassScores, got {got}"
         )
@@ -398,7 +401,7 @@ def expected(
     if not isinstance(labelled, ScoreIndex):
         _check_classes(name, predictions, labelled)
         metric = find(name, "multiclass")
-    totals = [_weights(side) for side in (predictions, labelled)]
+    totals = [_weights(side) for side in sides]
     whole = predictions.exact and labelled.exact
     if sizes is not None and any(map(math.isnan, sizes)):
         sizes = None  # of an evaluator that does not keep them

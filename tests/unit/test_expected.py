@@ -397,6 +397,12 @@ def test_weights_and_bounds_of_several_classes() -> None:
     )
     with pytest.raises(InputError, match=r"expected at least 100 labelled events, got 99; count"):
         now.expected("log_loss", class_scores(*class_stream(rng, 99)))
+    certain = class_scores(np.arange(300) % 3, np.eye(3)[np.arange(300) % 3])
+    third = se.Predictions("multiclass", labels=[0, 1, 2])
+    third.update_many(proba=dict(enumerate(np.full((3, 9), 1 / 3))))
+    assert str(third.expected("log_loss", certain)) == (
+        "nan (no labelled event has probabilities like these)"
+    )
     nothing = se.Predictions("multiclass", labels=[0, 1, 2])
     assert str(nothing.expected("log_loss", class_scores(*known))).startswith("nan (no event")
 
