@@ -470,15 +470,13 @@ def _check_classes(name: str, predictions: Any, labelled: Any) -> None:
             f"predicted at which probabilities; there are {', '.join(_OF_CLASSES)}"
         )
     kind = _OF_CLASSES[name]
-    if not isinstance(labelled, kind):
+    if type(labelled) is not kind:
         got = public_name(type(labelled))
         raise MetricError(f"of several classes {name} is of two {kind.__name__}, got {got}")
     if kind is ClassScores:
-        for side in (predictions, labelled):
-            if side.not_probabilities:
-                raise MetricError(f"expected {name} needs probabilities, got probabilities=False")
-        return
-    if predictions.bins != labelled.bins:
+        if predictions.not_probabilities or labelled.not_probabilities:
+            raise MetricError(f"expected {name} needs probabilities, got probabilities=False")
+    elif predictions.bins != labelled.bins:
         raise MetricError(
             f"expected {name} requires states of the same bins, got {predictions.bins} and "
             f"{labelled.bins}"
