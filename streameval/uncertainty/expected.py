@@ -289,7 +289,7 @@ _CLASS_LOSSES: Mapping[str, tuple[Callable[[FloatArray], FloatArray], float]] = 
 }
 """Of several classes: a function of the true class's probability, and the factor of all squares."""
 
-_OF_CLASSES: Mapping[str, type] = {
+_OF_CLASSES: Mapping[str, Any] = {
     **dict.fromkeys(("accuracy", "error_rate"), ClassProbabilitySums),
     **dict.fromkeys(_CLASS_LOSSES, ClassScores),
 }
