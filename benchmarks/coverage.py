@@ -818,6 +818,100 @@ def weeks() -> list[Cell]:
     return cells
 
 
+def class_expectations(
+    classes: int, power: float, scale: float, sizes: tuple[int, int], runs: int
+) -> list[Cell]:
+    """The same of several classes: losses, by the scores of every class.
+
+    Args:
+        classes: How many there are.
+        power: That the odds of the labels are to those of the probabilities.
+        scale: Of the predictions' logits to those of the labelled events.
+        sizes: The labelled events and the predictions.
+        runs: Streams.
+    """
+    rng = _rng("expected classes", classes, power, scale, sizes)
+    names = ("log_loss", "brier_score")
+
+    def draw(size: int, by: float) -> tuple[np.ndarray, np.ndarray]:
+        odds = np.exp(by * rng.normal(0, 1.5, (size, classes)))
+        p = odds / odds.sum(axis=1, keepdims=True)
+        true = p**power / (p**power).sum(axis=1, keepdims=True)
+        label = (rng.random((size, 1)) > true.cumsum(axis=1)).sum(axis=1)
+        return np.minimum(label, classes - 1), p
+
+    hits = dict.fromkeys(names, 0)
+    for _ in range(runs):
+        known, later, now = (
+            kind("multiclass", labels=list(range(classes)))
+            for kind in (se.Evaluator, se.Evaluator, se.Predictions)
+        )
+        label, p = draw(sizes[0], 1.0)
+        known.update_many(label, proba=dict(enumerate(p.T)))
+        label, p = draw(sizes[1], scale)
+        later.update_many(label, proba=dict(enumerate(p.T)))
+        now.update_many(proba=dict(enumerate(p.T)))
+        for name in names:
+            found = now.expected(name, known)
+            hits[name] += found.low - 1e-12 <= later[name] <= found.high + 1e-12
+    return [
+        Cell(
+            "Losses of several classes before the labels: the later value is in the interval",
+            f"{classes} classes, odds to the {power:g}, logits times {scale:g}",
+            f"{sizes[0]:,} labelled, {sizes[1]:,} predicted",
+            name,
+            hits[name] / runs,
+            runs,
+            0,
+            0.92,
+            1.0,  # no state has the rows: the chance of labels has an upper bound
+        )
+        for name in names
+    ]
+
+
+def checks(flipped: float, sizes: tuple[int, int], runs: int, panes: int = 20) -> list[Cell]:
+    """How often a check of expected metrics is flagged, of panes whose labels are partly flipped.
+
+    Args:
+        flipped: The share of the labels; of 0 nothing has changed.
+        sizes: The labelled events of the reference, and of each pane.
+        runs: Streams.
+        panes: Of each stream.
+    """
+    rng = _rng("checks", flipped, sizes)
+
+    def draw(size: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+        p = 1 / (1 + np.exp(-rng.normal(-0.5, 1.5, size)))
+        return (rng.random(size) < p) ^ (rng.random(size) < share), p
+
+    names = ("f1", "roc_auc", "log_loss")
+    hits = dict.fromkeys(names, 0)
+    for _ in range(runs):
+        label, score = draw(sizes[0], 0.0)
+        known = se.Evaluator().update_many(label, score=score)
+        ev = se.Evaluator(window=se.Panes(f"{panes}h", pane="1h"), time_unit="s")
+        label, score = draw(panes * sizes[1], flipped)
+        times = 1_700_002_800 + np.arange(len(label)) // sizes[1] * 3_600
+        ev.update_many(label, score=score, event_time=times)
+        for name in names:
+            hits[name] += ev.check_expected(name, known).flagged
+    return [
+        Cell(
+            "Metrics before the labels, checked: too many panes failed",
+            f"{flipped:.0%} of the labels flipped" if flipped else "no change",
+            f"{sizes[0]:,} labelled, {panes} panes of {sizes[1]:,}",
+            name,
+            hits[name] / runs,
+            runs,
+            0,
+            0.95 if flipped else 0.0,
+            1.0 if flipped else 0.05,
+        )
+        for name in names
+    ]
+
+
 # Events that are not independent ------------------------------------------------
 
 
@@ -1033,6 +1127,13 @@ def simulations(runs: int) -> Iterator[partial[list[Cell]]]:
         ):
             yield partial(expectations, shape, shift, sizes, looked)
     yield partial(weeks)
+    for sizes in ((300, 1_000), (1_000, 1_000), (5_000, 500)):
+        yield partial(checks, 0.0, sizes, looked)
+    yield partial(checks, 0.1, (5_000, 1_000), looked, 10)
+    for classes in (3, 10):
+        for power in (1.0, 0.6, 1.5):
+            for scale, sizes in ((1.0, (300, 300)), (1.33, (1_000, 1_000)), (1.33, (5_000, 2_000))):
+                yield partial(class_expectations, classes, power, scale, sizes, looked)
     for users, each in ((50, 20), (200, 5), (200, 50)):
         yield partial(_users, users, each, runs)
     for size in (1_000, 200, 50):

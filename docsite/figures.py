@@ -235,9 +235,41 @@ def _draw_intervals(axes: Any) -> None:
     axes.legend(loc="lower right")
 
 
+def _draw_expected(axes: Any) -> None:
+    """Expected F1 of each day and its value, with a tenth of the labels flipped from day 10 on."""
+    rng = np.random.default_rng(2)
+
+    def events(size: int) -> tuple[Any, Any]:
+        score = 1 / (1 + np.exp(-rng.normal(-0.5, 1.5, size)))
+        return rng.random(size) < score, score
+
+    label, score = events(5_000)
+    reference = se.Evaluator().update_many(label, score=score)
+    label, score = events(20_000)
+    days = np.arange(label.size) // 1_000
+    label ^= (days >= 10) & (rng.random(label.size) < 0.1)
+    ev = se.Evaluator(window=se.Panes("20d", pane="1d"), time_unit="s")
+    ev.update_many(label, score=score, event_time=1_699_920_000 + days * 86_400)
+    rows = ev.check_expected("f1", reference).rows
+    low, high, value = (
+        np.array(column)
+        for column in zip(*((r.expected.low, r.expected.high, r.value) for r in rows), strict=True)
+    )
+    held = np.array([row.held for row in rows])
+    at = np.arange(len(rows))
+    axes.fill_between(at, low, high, color=_BLUE, alpha=0.3, linewidth=0, label="expected, 95 %")
+    axes.plot(at[held], value[held], "o", color=_GREEN, label="value, held")
+    axes.plot(at[~held], value[~held], "o", color=_ORANGE, label="value, outside")
+    axes.axvline(9.5, color=_GREY, linestyle="--")
+    axes.set(xlabel="day", ylabel="F1", xlim=(-0.5, 19.5), ylim=(0.54, 0.73))
+    axes.set_xticks(range(0, 20, 5))
+    axes.legend(loc="lower left")
+
+
 _DRAWN = {
     "exactness": _draw_exactness,
     "windows": _draw_windows,
     "bounds": _draw_bounds,
     "intervals": _draw_intervals,
+    "expected": _draw_expected,
 }

@@ -15,6 +15,7 @@ from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
 from streameval.tables import data_frame
 from streameval.uncertainty.differences import Side
+from streameval.uncertainty.estimate_check import EstimateCheck
 from streameval.uncertainty.interval import Bounds, Interval
 
 
@@ -498,47 +499,23 @@ class ExpectedCheck(TableOfRows[ExpectedRow]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: undefined values are None."""
-        return {
-            "metric": self.metric,
-            "panes": self.panes,
-            "held": self.held,
-            "error": json_number(self.error),
-            "flagged": self.flagged,
-            "reason": self.reason,
-            "rows": [
-                {
-                    "start": row.start,
-                    "end": row.end,
-                    "expected": {
-                        "value": json_number(row.expected.value),
-                        **row.expected.to_dict(),
-                    },
-                    "value": json_number(row.value),
-                    "held": row.held,
-                }
-                for row in self.rows
-            ],
-        }
+        check = EstimateCheck(self.panes, self.held, self.error, self.flagged, self.reason)
+        rows = [row._asdict() | {"value": json_number(row.value)} for row in self.rows]
+        for row, (_, _, one, *_) in zip(rows, self.rows, strict=True):
+            row["expected"] = {"value": json_number(one.value), **one.to_dict()}
+        return {"metric": self.metric, **check.to_dict(), "rows": rows}
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
-        return {
-            "start": [row.start for row in self.rows],
-            "end": [row.end for row in self.rows],
-            "expected": [float(row.expected.value) for row in self.rows],
-            "low": [row.expected.low for row in self.rows],
-            "high": [row.expected.high for row in self.rows],
-            "value": [row.value for row in self.rows],
-            "held": [row.held for row in self.rows],
-        }
+        names = ("start", "end", "expected", "low", "high", "value", "held")
+        rows = [(*row[:2], float(row[2].value), *row[2][1:3], *row[3:]) for row in self.rows]
+        return {name: [row[n] for row in rows] for n, name in enumerate(names)}
 
     def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
-        form = ".4g" if short else ".6g"
-        cells = [
-            [f"{cell:{form}}" if isinstance(cell, float) else cell for cell in row]
-            for row in zip(*self._columns().values(), strict=True)
-        ]
-        held: dict[Any, str] = {True: "yes", False: "no", None: ""}
-        return [*self._columns()], [[*row[:-1], held[row[-1]]] for row in cells]
+        form, columns = ".4g" if short else ".6g", dict(self._columns())
+        columns["held"] = [{True: "yes", False: "no"}.get(held, "") for held in columns["held"]]
+        for name in ("expected", "low", "high", "value"):
+            columns[name] = [f"{number:{form}}" for number in columns[name]]
+        return [*columns], [list(line) for line in zip(*columns.values(), strict=True)]
 
     def __str__(self) -> str:
         return f"{Tabular.__str__(self)}\n{self.reason}"

@@ -917,6 +917,21 @@ class Readings:
             InputError: Too few labelled events in the reference, or no pane has such a start.
             MetricError: The metric has no expectation, the tasks differ, or the window is not of
                 panes.
+
+        Cost:
+            A pane: O(distinct scores of it and of the reference), 0.3 s of a million.
+
+        >>> from streameval import Evaluator, Panes
+        >>> labels, scores = [0, 0, 0, 1, 0, 1, 1, 1], [0.2] * 4 + [0.9] * 4
+        >>> reference = Evaluator().update_many(labels * 100, score=scores * 100)
+        >>> ev = Evaluator(window=Panes("2h", pane="1h"), time_unit="s")
+        >>> ev = ev.update_many(labels * 20, score=scores * 20, event_time=[1_700_000_000] * 160)
+        >>> ev = ev.update_many([0, 1] * 80, score=scores * 20, event_time=[1_700_003_600] * 160)
+        >>> print(ev.check_expected("accuracy", reference))
+        start                 end                   expected  low       high      value  held
+        2023-11-14T22:00:00Z  2023-11-14T23:00:00Z  0.749377  0.669553  0.815239  0.75   yes
+        2023-11-14T23:00:00Z  2023-11-15T00:00:00Z  0.749377  0.669553  0.815239  0.5    no
+        the value is outside of its 95% interval in 1 of 2 panes
         """
         self._require_labels("check_expected")
         series = self._panes(

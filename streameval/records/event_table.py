@@ -124,7 +124,7 @@ class PartCounter:
     def of(
         cls,
         *,
-        y_true: str = "y_true",
+        y_true: str | None = "y_true",
         y_pred: str | None = None,
         score: str | None = None,
         proba: Proba | None = None,
@@ -136,6 +136,14 @@ class PartCounter:
         **options: Any,
     ) -> Self:
         """The counter of these columns, and of an evaluator with these options."""
+        if y_true is None:
+            raise InputError(
+                "y_true",
+                expected="the column of the true labels, which engines require",
+                got="None",
+                remedy="count each part's predictions with streameval.evaluate(part, y_true=None, "
+                "...), and merge these with streameval.merge",
+            )
         options = {name: value for name, value in options.items() if value is not None}
         if task == "auto":
             task = None

@@ -248,6 +248,8 @@ def _class_loss(
         total += math.fsum(bins.weight * rate)
         fixed += square * math.fsum(weight * scores * scores)
         columns.append((bins, losses, rate, doubt))
+    if not total:
+        return undefined_value("no labelled event has probabilities like these"), math.nan
     mean, variance = added / total, 0.0
     for bins, losses, rate, doubt in columns:
         _, weight, bin_of = bins.scores
@@ -287,7 +289,7 @@ _CLASS_LOSSES: Mapping[str, tuple[Callable[[FloatArray], FloatArray], float]] = 
 }
 """Of several classes: a function of the true class's probability, and the factor of all squares."""
 
-_OF_CLASSES: Mapping[str, type] = {
+_OF_CLASSES: Mapping[str, Any] = {
     **dict.fromkeys(("accuracy", "error_rate"), ClassProbabilitySums),
     **dict.fromkeys(_CLASS_LOSSES, ClassScores),
 }
@@ -389,8 +391,9 @@ def expected(
     metric, expectation = row_named("expected metric", name, EXPECTED)
     # The averages are metrics of their own, and the labels are no more than two.
     check_parameters(name, params, [one for one in metric.params if one == "beta"])
-    if not type(predictions) is type(labelled) in get_args(Scored):
-        got = " and ".join(public_name(type(side)) for side in (predictions, labelled))
+    sides = predictions, labelled
+    if not any(all(isinstance(side, kind) for side in sides) for kind in get_args(Scored)):
+        got = " and ".join(public_name(type(side)) for side in sides)
         raise MetricError(
             f"expected {name} is of two ScoreIndex, ClassProbabilitySums or ClassScores, got {got}"
         )
@@ -398,8 +401,10 @@ def expected(
     if not isinstance(labelled, ScoreIndex):
         _check_classes(name, predictions, labelled)
         metric = find(name, "multiclass")
-    totals = [_weights(side) for side in (predictions, labelled)]
+    totals = [_weights(side) for side in sides]
     whole = predictions.exact and labelled.exact
+    if sizes is not None and any(map(math.isnan, sizes)):
+        sizes = None  # of an evaluator that does not keep them
     counted = [sum(held) for held in totals] if whole or sizes is None else list(sizes)
     scales = [size / (sum(held) or 1) for size, held in zip(counted, totals, strict=True)]
     _check_labelled([weight * scales[1] for weight in totals[1]])
@@ -420,7 +425,8 @@ def expected(
     if value != value:
         return _without(value, level)
     if not whole and sizes is None:
-        reason = "with weights that are not whole, it needs sizes"
+        reason = "with weights that are not whole, it needs sizes: "
+        reason += "evaluators keep them with intervals=True"
         return Interval(value, math.nan, math.nan, level, "", math.nan, reason)
     if not variance and metric.family == "auc":
         reason = "all scores are in one bin, whose ranking no label changes"
@@ -463,16 +469,14 @@ def _check_classes(name: str, predictions: Any, labelled: Any) -> None:
             f"of several classes {name} has no expectation: no state holds which label was "
             f"predicted at which probabilities; there are {', '.join(_OF_CLASSES)}"
         )
-    kind: Any = _OF_CLASSES[name]
-    if not isinstance(labelled, kind):
+    kind = _OF_CLASSES[name]
+    if type(labelled) is not kind:
         got = public_name(type(labelled))
         raise MetricError(f"of several classes {name} is of two {kind.__name__}, got {got}")
     if kind is ClassScores:
-        for side in (predictions, labelled):
-            if side.not_probabilities:
-                raise MetricError(f"expected {name} needs probabilities, got probabilities=False")
-        return
-    if predictions.bins != labelled.bins:
+        if predictions.not_probabilities or labelled.not_probabilities:
+            raise MetricError(f"expected {name} needs probabilities, got probabilities=False")
+    elif predictions.bins != labelled.bins:
         raise MetricError(
             f"expected {name} requires states of the same bins, got {predictions.bins} and "
             f"{labelled.bins}"

@@ -242,3 +242,17 @@ def test_labels_of_another_type_do_not_merge() -> None:
         counter.count(shard, table)
     with pytest.raises(StateError, match="labels: expected a str like the label 'a'"):
         se.merge(shards)
+
+
+def test_predictions_without_labels_are_refused_with_what_counts_them() -> None:
+    parts = [pd.DataFrame({"p": [0.1, 0.7]}), pd.DataFrame({"p": [0.4, 0.9]})]
+    with pytest.raises(InputError) as raised:
+        PartCounter.of(y_true=None, score="p")
+    assert str(raised.value) == (
+        "y_true: expected the column of the true labels, which engines require, got None; count "
+        "each part's predictions with streameval.evaluate(part, y_true=None, ...), and merge these "
+        "with streameval.merge"
+    )
+    merged = se.merge([se.evaluate(part, y_true=None, score="p") for part in parts])
+    whole = se.evaluate(pd.concat(parts), y_true=None, score="p")
+    assert merged.to_bytes() == whole.to_bytes()

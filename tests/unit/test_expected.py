@@ -285,7 +285,9 @@ def test_fractions_count_as_their_effective_sizes() -> None:
         method="expected"
     ) == pytest.approx(whole)
     without = expected("f1", PREDICTIONS, index_of(labels, scores, [0.5] * 1_000))
-    assert without.reason == "with weights that are not whole, it needs sizes"
+    assert without.reason == (
+        "with weights that are not whole, it needs sizes: evaluators keep them with intervals=True"
+    )
     assert without.value == pytest.approx(whole.value, abs=0.02)
 
 
@@ -312,12 +314,97 @@ def test_of_several_classes_the_predicted_labels_probability_gives_the_accuracy(
     wrong = expected("error_rate", predictions, labelled)
     assert wrong.value == pytest.approx(1 - found.value)
     for name, other, message in (
-        ("f1_macro", labelled, "of several classes f1_macro has no expectation"),
+        ("f1_macro", labelled, "of several classes f1_macro has no expectation: no state holds"),
+        ("log_loss", labelled, "of several classes log_loss is of two ClassScores, got Class"),
         ("accuracy", ClassProbabilitySums(5), "requires states of the same bins, got 5 and 10"),
         ("accuracy", LABELLED, "got ScoreIndex and ClassProbabilitySums"),
     ):
         with pytest.raises(MetricError, match=message):
             expected(name, other, labelled)
+
+
+def class_stream(
+    rng: np.random.Generator, size: int, scale: float = 1.0, power: float = 0.7
+) -> tuple[Column, Column]:
+    """Labels of three classes, whose odds are those of the probabilities to some power."""
+    odds = np.exp(scale * rng.normal(0, 1.5, (size, 3)))
+    p = odds / odds.sum(axis=1, keepdims=True)
+    true = p**power / (p**power).sum(axis=1, keepdims=True)
+    return np.minimum((rng.random((size, 1)) > true.cumsum(axis=1)).sum(axis=1), 2), p
+
+
+def class_scores(label: Column, p: Column, weight: Column = None, **options: Any) -> Any:
+    ev = se.Evaluator("multiclass", labels=[0, 1, 2], **options)
+    return ev.update_many(label, proba=dict(enumerate(p.T)), weight=weight)
+
+
+def test_losses_of_several_classes_are_sums_over_columns_of_loss_times_rate() -> None:
+    """By loops over bins, and their variance by differences of the value."""
+    rng = np.random.default_rng(5)
+    (label, p), (_, now) = class_stream(rng, 500), class_stream(rng, 400, 1.3)
+    known = class_scores(label, p)
+    predictions = se.Predictions("multiclass", labels=[0, 1, 2])
+    predictions.update_many(proba=dict(enumerate(now.T)))
+    for name, loss in (("log_loss", lambda q: -math.log(q)), ("brier_score", lambda q: 1 - 2 * q)):
+        added = total = 0.0
+        for k in range(3):
+            ordered, own = np.sort(p[:, k]), np.sort(p[label == k, k])
+            edges: set[float] = set()
+            for scores in (ordered, own):
+                bins = round(2 * len(scores) ** (1 / 3))
+                edges |= {scores[j * len(scores) // bins] for j in range(1, bins)}
+            cuts = np.array(sorted(edges))
+            places, now_places = (np.searchsorted(cuts, s[:, k], side="right") for s in (p, now))
+            for b in range(len(cuts) + 1):
+                here, there = p[places == b, k], now[now_places == b, k]
+                positive = label[places == b] == k
+                rate, losses = positive.mean(), np.array([loss(s) for s in here])
+                inside = (losses[positive] - losses.mean()).sum() / len(here)
+                added += sum(rate * loss(s) for s in there) + inside * len(there)
+                total += rate * len(there)
+        value = added / total + (name == "brier_score") * (now**2).sum() / len(now)
+        assert predictions.expected(name, known).value == pytest.approx(value, rel=1e-9)
+
+
+def test_losses_of_several_classes_cover_the_later_value_and_merge() -> None:
+    """Intervals are at least as wide as need be: of 60 streams 3 are expected to fail."""
+    rng = np.random.default_rng(6)
+    hits = {"log_loss": 0, "brier_score": 0}
+    for scale, power in ((1.0, 1.0), (1.3, 0.6), (1.3, 1.4)) * 20:
+        known = class_scores(*class_stream(rng, 800, power=power))
+        label, p = class_stream(rng, 500, scale, power)
+        later = class_scores(label, p)
+        halves = [se.Predictions("multiclass", labels=[0, 1, 2]) for _ in range(2)]
+        for n, half in enumerate(halves):
+            half.update_many(proba=dict(enumerate(p[n::2].T)))
+        now = se.merge(halves)
+        for name in hits:
+            found = now.expected(name, known)
+            hits[name] += found.low <= later[name] <= found.high
+            assert found.high - found.low < 0.6 * found.value
+    assert min(hits.values()) >= 54, hits
+
+
+def test_weights_and_bounds_of_several_classes() -> None:
+    rng = np.random.default_rng(7)
+    known, (_, p) = class_stream(rng, 600), class_stream(rng, 300)
+    now = se.Predictions("multiclass", labels=[0, 1, 2]).update_many(proba=dict(enumerate(p.T)))
+    whole = now.expected("log_loss", class_scores(*known))
+    fractions = class_scores(*known, weight=[0.5] * 600, intervals=True)
+    assert now.expected("log_loss", fractions)._replace(method="expected") == pytest.approx(whole)
+    assert (
+        "needs sizes" in now.expected("log_loss", class_scores(*known, weight=[0.5] * 600)).reason
+    )
+    with pytest.raises(InputError, match=r"expected at least 100 labelled events, got 99; count"):
+        now.expected("log_loss", class_scores(*class_stream(rng, 99)))
+    certain = class_scores(np.arange(300) % 3, np.eye(3)[np.arange(300) % 3])
+    third = se.Predictions("multiclass", labels=[0, 1, 2])
+    third.update_many(proba=dict(enumerate(np.full((3, 9), 1 / 3))))
+    assert str(third.expected("log_loss", certain)) == (
+        "nan (no labelled event has probabilities like these)"
+    )
+    nothing = se.Predictions("multiclass", labels=[0, 1, 2])
+    assert str(nothing.expected("log_loss", class_scores(*known))).startswith("nan (no event")
 
 
 # Coverage ---------------------------------------------------------------------
