@@ -552,7 +552,7 @@ def prometheus_families() -> list[Any]:
     from tests.support.published_sample import START, SamplePublisher, published_data
 
     at = START.timestamp() + 5
-    publisher = SamplePublisher(published_data(models=2))
+    publisher = SamplePublisher(published_data(models=2, predictions=True))
     readiness = Readiness(RunSettings().serve)
     exposition = MetricsText(publisher, most_slices=3, readiness=readiness, clock=lambda: at)
     return list(exposition.collect())

@@ -490,11 +490,9 @@ def _published_prediction(metric: PredictedMetric, report: PredictionReport | No
 
 def _of_drift(found: Drift, support: float) -> AlertInput:
     """A drift as an alert compares it; without a p-value it is not certain."""
-    p_value = finite(found.p_value)
-    method = "" if p_value is None else found.method
-    value = Value(finite(found.value), support, found.reason, method=method)
     if found.method != "anytime":
-        return AlertInput(value, p_value=p_value)
+        value = Value(finite(found.value), support, found.reason)
+        return AlertInput(value, p_value=finite(found.p_value))
     return AlertInput(_with_ends(found, found.value, support, found.reason))
 
 

@@ -104,7 +104,7 @@ class AlertBook:
             found = inputs.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
             before = memory.state
-            reason = _reason(alert, found.value)
+            reason = _reason(alert, found)
             if not reason:
                 crossing = _crossing(alert, found, self._levels[alert.name])
                 memory.state = _next_state(memory, crossing, alert.for_.us, now)
@@ -160,7 +160,7 @@ class AlertBook:
             slices=list(found.slices),
             support=seen.support,
             since=None if memory.since is None else iso_time(memory.since),
-            reason=_reason(alert, seen),
+            reason=_reason(alert, found),
         )
 
     @property
@@ -219,13 +219,14 @@ def _slice_text(alert: AlertSettings) -> str:
     return slice_name(tuple(alert.slice.items())) if alert.slice else ""
 
 
-def _reason(alert: AlertSettings, seen: Value) -> str:
+def _reason(alert: AlertSettings, found: AlertInput) -> str:
     """Why the value is not judged; empty where it is."""
+    seen = found.value
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
     if seen.support < alert.min_support and alert.metric not in (LAG, VOLUME):
         return f"support {seen.support:g}, less than {alert.min_support}"
-    if alert.when != "value" and not seen.method:
+    if alert.when != "value" and not seen.method and found.p_value is None:
         return seen.reason or "no interval"
     return ""
 

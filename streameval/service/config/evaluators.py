@@ -12,7 +12,7 @@ from streameval.evaluator.comparison import Comparison, Evaluation, load_any
 from streameval.evaluator.evaluator import Evaluator, load
 from streameval.evaluator.fairness import FAIRNESS, KEPT_METRIC
 from streameval.evaluator.predictions import Predictions
-from streameval.metrics.registry import USUAL_METRICS, find
+from streameval.metrics.registry import USUAL_METRICS, find, task_metrics
 from streameval.records.spec import Spec
 from streameval.records.wording import KEYS
 from streameval.service.config.settings import (
@@ -30,7 +30,7 @@ from streameval.service.config.settings import (
 )
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.drift import DRIFTS
-from streameval.uncertainty.expected import EXPECTED
+from streameval.uncertainty.expected import EXPECTED, state_read
 from streameval.windows.kinds import KINDS, window_spec
 from streameval.windows.window import WindowKind, WindowSpec
 
@@ -298,12 +298,13 @@ def kept_for(settings: RunSettings, alert: AlertSettings) -> list[str]:
     if predicted is None:
         return [alert.metric]
     kind, name = predicted
-    binary = TASKS[settings.evaluator.task].positive is not None
-    scores = "roc_auc" if binary else "expected_calibration_error"
+    task = settings.evaluator.task
     if kind == "expected" and name in EXPECTED:
-        return [name, scores]  # what came is compared with what was expected
+        state = state_read(name, binary=TASKS[task].positive is not None)
+        of_scores = next(row.name for row in task_metrics(task) if row.states == (state,))
+        return [name, of_scores]  # what came is compared with what was expected
     if kind == "drift" and name in DRIFTS and settings.reference.state is None:
-        return [scores if DRIFTS[name].input == "scores" else KEPT_METRIC]
+        return ["roc_auc" if DRIFTS[name].input == "scores" else KEPT_METRIC]
     return []
 
 
