@@ -423,7 +423,7 @@ def test_names_that_are_no_labels() -> None:
         se.Evaluator("multiclass").update_many(labels, proba=twice)
     both = {0: [0.5], "0": [0.2], 1: [0.3]}
     for proba in (both, pd.DataFrame(both), [{name: v[0] for name, v in both.items()}]):
-        with pytest.raises(se.errors.InputError, match="expected each label once, got .*0"):
+        with pytest.raises(se.errors.InputError, match=r"expected each label once, got .*0"):
             se.Evaluator("multiclass", labels=[0, 1]).update_many([0], proba=proba)
     # Without declared labels a text stays a text, and is refused beside numbers.
     with pytest.raises(se.errors.InputError, match="expected a number like the label 0, got '0'"):

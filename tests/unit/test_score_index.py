@@ -308,7 +308,7 @@ def test_a_whole_float_is_a_weight_to_revert(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_of_different_length_are_refused_by_the_number_of_scores(kind):
-    with pytest.raises(InputError, match="positive: expected 2 values, .* got 3"):
+    with pytest.raises(InputError, match=r"positive: expected 2 values, .* got 3"):
         kind().update_many([True, False, True], [0.5, 0.25])
 
 
