@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,3 +99,10 @@ def test_other_keys_cells_and_floats(events: list[Entry], data: st.DataObject) -
     if events:
         assert kept != renamed
     assert kept == KeyedScores(kept.keys, kept.starts, kept.scores, kept.weights)
+
+
+def test_the_check_finds_a_wrong_total() -> None:
+    kept = KeyedScores().absorbed(entries([(0, 0.5, 1), (5, 0.25, 2)]))
+    kept.totals[1] += 1
+    with pytest.raises(AssertionError):
+        kept._check()

@@ -387,6 +387,16 @@ def test_columns_of_probabilities_are_taken_by_name(
         assert sums == expected.total._window.current().class_probability
 
 
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0, 1)])
+def test_a_probability_may_be_certain(ends: tuple[float, float]) -> None:
+    low, high = ends
+    ev = se.Evaluator().update(False, proba=low).update(True, proba=high)
+    assert ev == se.Evaluator().update_many([False, True], proba=list(ends))
+    for beyond in (-0.25, 1.25):
+        with pytest.raises(se.InputError, match="proba: expected a probability in"):
+            ev.update(True, proba=beyond)
+
+
 def test_names_that_are_no_labels() -> None:
     labels = ["setosa", "versicolor", "virginica"]
     good = {name: [0.25, 0.5, 1.0] for name in labels}
@@ -413,7 +423,7 @@ def test_names_that_are_no_labels() -> None:
         se.Evaluator("multiclass").update_many(labels, proba=twice)
     both = {0: [0.5], "0": [0.2], 1: [0.3]}
     for proba in (both, pd.DataFrame(both), [{name: v[0] for name, v in both.items()}]):
-        with pytest.raises(se.errors.InputError, match="expected each label once"):
+        with pytest.raises(se.errors.InputError, match=r"expected each label once, got .*0"):
             se.Evaluator("multiclass", labels=[0, 1]).update_many([0], proba=proba)
     # Without declared labels a text stays a text, and is refused beside numbers.
     with pytest.raises(se.errors.InputError, match="expected a number like the label 0, got '0'"):

@@ -6,7 +6,7 @@ import io
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streameval.records.blocks import Block, line_blocks
@@ -43,6 +43,7 @@ def lines_of(blocks: list[Block]) -> list[tuple[int, bytes | int]]:
     block_bytes=st.integers(1, 12),
     limit=st.integers(1, 12),
 )
+@example(data=b"abcd\n", block_bytes=3, limit=4)
 @settings(max_examples=300)
 def test_every_line_comes_once_whatever_the_cuts(data: bytes, block_bytes: int, limit: int) -> None:
     blocks = line_blocks(io.BytesIO(data), block_bytes=block_bytes, line_limit=limit)

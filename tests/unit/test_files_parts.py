@@ -452,11 +452,14 @@ def test_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     def start(*args: Any, **more: Any) -> Any:
         started.append(popen(*args, **more))
+        # An interrupt from the terminal is not theirs.
+        assert os.getsid(started[-1].pid) == started[-1].pid
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", start)
     assert se.evaluate(paths, workers=3, **given).to_bytes() == one.to_bytes()
     assert len(started) == 2
+    assert in_parts(SCORES, paths) is not None
 
 
 @pytest.mark.parametrize(

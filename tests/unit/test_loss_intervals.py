@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -198,6 +198,7 @@ def test_where_there_is_no_interval() -> None:
 
 @settings(max_examples=200)
 @given(st.floats(0.5, 0.999), st.floats(3, 1e6))
+@example(0.999, 3.0)  # far from the normal
 def test_quantiles_of_student_are_those_of_scipy(level: float, freedom: float) -> None:
     stats = pytest.importorskip("scipy.stats")
     expected = stats.t.ppf(0.5 + level / 2, freedom)

@@ -295,6 +295,14 @@ def test_the_first_fraction_promotes_for_good():
     assert empty.twice_u == 0.0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_whole_float_is_a_weight_to_revert(kind):
+    index = kind([(True, 0.5)] * 3 + [(False, 0.25)])
+    for event in ((True, 0.5, 2.0), (True, 0.5, 1.0), (False, 0.25, 1.0)):
+        index.revert(*event)
+    assert index == kind()
+
+
 # --- bad input ----------------------------------------------------------------------------
 
 
