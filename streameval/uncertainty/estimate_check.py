@@ -37,9 +37,10 @@ def check_estimates(estimates: Sequence[Interval], values: Sequence[float]) -> E
     """How estimates of panes held against the panes' values, and whether too many failed.
 
     If P(y given score) is as it was in the labelled events of the estimates, each interval fails
-    with the chance 1 − level, so the failures are binomial. They are flagged where so many or more
-    have a chance below .01: at the level .95 two of three, three of nine, five of twenty. Pairs
-    without an interval or a value, of panes with too few events, are left out.
+    with the chance 1 − level. The failures are binomial but for the error of the labelled events,
+    which all estimates share: these should be several times a pane's. Failures are flagged where
+    so many or more have a chance below .01: at the level .95 two of three, three of nine, five of
+    twenty. Pairs without an interval or a value, of panes with too few events, are left out.
 
     Args:
         estimates: The expected metric of each pane, as :func:`~.expected.expected` gives it.
