@@ -73,6 +73,7 @@ from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
+from streameval.states.ranking.coarse_score import coarse
 from streameval.states.registry import STATES
 from streameval.states.score_index import without_labels
 from streameval.states.state_set import StatePlan, StateSet
@@ -85,7 +86,7 @@ from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.estimate_check import check_estimates, has_held
-from streameval.uncertainty.expected import expected, state_read
+from streameval.uncertainty.expected import EXPECTED, expected, state_read
 from streameval.uncertainty.interval import (
     Bounds,
     Interval,
@@ -104,6 +105,11 @@ _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 _CUTS: Mapping[str, str] = {
     f"{rule}_cut" if rule in METRICS else rule: rule for rule in BOUNDED_CUTS
 }
+
+_OTHER_LABELS = (
+    "predicted labels were given that are not those of the threshold, from which alone the metric "
+    "has an expectation; metrics of scores have theirs"
+)
 
 _OF_ORDER = (
     "it depends on the order of events, which shards do not share: pass temporal=True to the "
@@ -181,7 +187,11 @@ class ViewContext:
         for state in states:
             row = STATES[state]
             if not self.plan.serves(state):
-                how = f"this evaluator keeps other metrics: add {metric!r} to metrics="
+                rows = {one.name: one.states for one in task_metrics(self.plan.task)}
+                # Drift and expected metrics are computed of a state, and are no metrics to keep.
+                of_state = [name for name, states in rows.items() if states == (state,)]
+                kept = metric if metric in rows or not of_state else of_state[0]
+                how = f"this evaluator keeps other metrics: add {kept!r} to metrics="
                 if row.ordered:
                     how = _OF_ORDER
                 raise MetricError(f"{metric} is not kept; {how}")
@@ -1159,13 +1169,28 @@ def expectation(
     state = state_read(name, binary=now._context.positive is not None)
     _, known = (fed_scores(view, f"expected {name}", state) for view in views)
     threshold, size = now._context.input.threshold, known.effective_size(state)
+    of_cells = name in EXPECTED and EXPECTED[name][0].state == "confusion"
 
     def of_states(states: StateSet) -> Interval:
+        if state == "index" and of_cells and not _is_by_threshold(states, threshold):
+            return Interval(math.nan, math.nan, math.nan, level, "", 0, _OTHER_LABELS)
         sizes = states.effective_size(state), size
         sides = getattr(states, state), getattr(known, state)
         return expected(name, *sides, threshold=threshold, level=level, sizes=sizes, **params)
 
     return of_states
+
+
+def _is_by_threshold(states: StateSet, threshold: float | None) -> bool:
+    """Whether the predicted labels are those of the threshold, as expected cells take them."""
+    counts, index = states.confusion, states.index
+    if counts is None or index is None or threshold is None or not counts.exact:
+        return True
+    scores, positives, negatives = index.groups()
+    weight = positives + negatives
+    above = weight[scores >= coarse(threshold, index.level)].sum().item()
+    cell = weight[scores == coarse(threshold, index.level)].sum().item() if index.level else 0
+    return bool(above - cell <= counts.predicted_count(True) <= above)
 
 
 def _chosen(

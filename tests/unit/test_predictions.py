@@ -224,7 +224,25 @@ def test_expected_metrics_hold_what_comes() -> None:
     assert all(count >= 52 for count in held.values()), held
 
 
+@pytest.mark.parametrize("max_scores", [None, 1024])
+def test_labels_that_are_not_the_thresholds_have_no_expected_cells(max_scores: int | None) -> None:
+    rng = np.random.default_rng(2)
+    score = rng.random(3_000)
+    ev = se.Evaluator(max_scores=max_scores).update_many(rng.random(3_000) < score, score=score)
+    for labels, known in ((score >= 0.5, True), (score >= 0.6, False)):
+        p = se.Predictions(max_scores=max_scores).update_many(labels, score=score)
+        found = p.expected("f1", ev)
+        assert found.defined is known
+        assert ("not those of the threshold" in found.reason) is not known
+        assert p.expected("roc_auc", ev).defined
+
+
 REFERENCES: list[tuple[Any, type[Exception], str]] = [
+    (
+        lambda p, ev, m: se.Predictions(metrics=["mean_score"]).drift(ev, "ks"),
+        se.MetricError,
+        "ks is not kept; this evaluator keeps other metrics: add 'median_score' to metrics=",
+    ),
     (lambda p, ev, m: p.drift(m, "ks"), se.MetricError, "ks compares scores of binary tasks"),
     (lambda p, ev, m: m.drift(ev, "chi_squared"), se.MetricError, "compares the same labels, got"),
     (lambda p, ev, m: p.drift(ev, "kss"), se.MetricError, "did you mean 'ks'?"),
