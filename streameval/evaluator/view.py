@@ -85,6 +85,7 @@ from streameval.tasks.predictions import PredictionsTask, ScoredInput
 from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
+from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.estimate_check import check_estimates, has_held
 from streameval.uncertainty.expected import EXPECTED, expected, state_read
 from streameval.uncertainty.interval import (
@@ -189,8 +190,9 @@ class ViewContext:
             if not self.plan.serves(state):
                 rows = {one.name: one.states for one in task_metrics(self.plan.task)}
                 # Drift and expected metrics are computed of a state, and are no metrics to keep.
+                none = metric in DRIFTS or metric.startswith("expected ")
                 of_state = [name for name, states in rows.items() if states == (state,)]
-                kept = metric if metric in rows or not of_state else of_state[0]
+                kept = of_state[0] if none and metric not in rows and of_state else metric
                 how = f"this evaluator keeps other metrics: add {kept!r} to metrics="
                 if row.ordered:
                     how = _OF_ORDER
