@@ -315,7 +315,7 @@ def main() -> int:
         for mutant, reached, test in zip(
             chosen, places, pool.map(killed, chosen, places), strict=True
         ):
-            said = f"killed by {test}" if test else f"SURVIVES {len(reached)} tests"
+            said = f"killed by {test}" if test else f"SURVIVES, reached by {len(reached)} tests"
             print(f"{said}: {mutant}", flush=True)
             if not test:
                 survivors.append(mutant)

@@ -207,6 +207,17 @@ def test_units_share_a_connection(address: str) -> None:
     second.close()
 
 
+def test_a_reader_shows_the_unit_that_is_named_or_the_first(address: str) -> None:
+    for unit in ("7", "10"):
+        with closing(open_store(address, KEYS, unit=unit)) as store, store.transaction():
+            store.set_counters({"events": int(unit)})
+    for named, events in ((None, 7), ("7", 7), ("10", 10)):
+        with closing(read_store(address, named)) as shown:
+            assert shown.counters() == {"events": events}
+    with pytest.raises(StoreError, match="has no unit '2'"):
+        read_store(address, "2")
+
+
 def filled(address: str) -> dict[str, bytes]:
     """Three units of two partitions each; the bytes of the merged windows."""
     whole = Evaluator("binary")

@@ -232,6 +232,7 @@ def test_the_page_of_the_api_has_every_path_and_type(running: Running) -> None:
 def test_every_path_is_a_type_of_the_scripts() -> None:
     text = types(openapi())
     assert '"/api/report": ReportAnswer;' in text
+    assert {"accepted: number;", "bound: string;"} <= set(map(str.strip, text.splitlines()))
     assert all(f'"{path}": ' in text for path in ENDPOINTS)
 
 
