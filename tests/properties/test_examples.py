@@ -184,3 +184,15 @@ def test_an_event_of_a_weight_of_0_and_a_score_that_is_not_given_are_no_examples
         (c["true"], c["predicted"], [e["id"] for e in c["newest"]], c["by_confidence"])
         for c in cells
     ] == [("cat", "fox", ["b"], [])]
+
+
+def test_probabilities_of_several_forms_are_those_of_each_row() -> None:
+    shares = dict(zip(LABELS, (0.5, 0.25, 0.25), strict=True))
+    columns = {"y_true": ["dog", "cat"], "proba": [shares, list(shares.values())]}
+    events = EventColumns(columns | {"time": np.array([1, 2])}, range(2))  # type: ignore[arg-type]
+    together, apart = (Examples(settings_of("multiclass")) for _ in range(2))
+    together.add(events, ["a", "b"])
+    for row, name in enumerate("ab"):
+        apart.add(events.select(slice(row, row + 1)), [name])
+    found, wanted = (one.cells(Cumulative(), {}, 2, lambda _: True) for one in (together, apart))
+    assert found == wanted != []
