@@ -16,7 +16,7 @@ from streameval.tables import Table as Table
 from streameval.tables import data_frame
 from streameval.uncertainty.differences import Side
 from streameval.uncertainty.estimate_check import EstimateCheck
-from streameval.uncertainty.interval import Bounds, Interval
+from streameval.uncertainty.interval import Bounds, Interval, hash_of_values, same_values
 
 
 class ReportRow(NamedTuple):
@@ -496,6 +496,9 @@ class ExpectedCheck(TableOfRows[ExpectedRow]):
     error: float
     flagged: bool
     reason: str
+
+    __eq__ = same_values
+    __hash__ = hash_of_values
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: undefined values are None."""

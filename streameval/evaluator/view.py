@@ -1128,6 +1128,7 @@ class View(Readings, metaclass=PublicClass):
     @locked
     def before(self, length_us: int) -> View:
         """The window one length before this one; raises MetricError where it has no panes."""
+        self._panes("the window before needs a window of panes")
         marks = self.marks
         end = marks[-1].end - length_us if marks else 0
         return self.of_panes(mark.start for mark in marks if end - length_us < mark.end <= end)
