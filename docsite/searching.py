@@ -32,7 +32,7 @@ _WORDS = {
     "windows.md": "window windows sliding rolling tumbling slice slices weights decay fading",
     "kafka.md": "kafka redpanda consumer topic dead letter queue",
     "run-join.md": "delayed late labels join delay ground truth",
-    "run-predictions.md": "drift alert alerts monitoring",
+    "run-predictions.md": "drift in production monitoring",
     "peers.md": "alternatives libraries regression",
     "tables.md": "pandas polars arrow duckdb dataframe",
     "dashboard.md": "dashboard",
