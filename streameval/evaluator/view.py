@@ -909,13 +909,11 @@ class Readings:
     ) -> ExpectedCheck:
         """How well an expected metric holds: for each retained pane its estimate and its value.
 
-        The estimate is :meth:`streameval.Predictions.expected` of the pane without its labels;
-        ``flagged`` says that too many values are outside of their intervals.
+        The estimate is :meth:`streameval.Predictions.expected` without the labels.
 
         Args:
             name: As of that method, and `level` and `params`.
-            reference: Other events with labels; panes in it must be left out, by `since` or
-                `panes`.
+            reference: Other events with labels; leave its panes out.
             since: The event time of the first pane.
             panes: The starts of the panes; None: all.
 
