@@ -313,7 +313,7 @@ def _before_labels(
     reports = PredictionReports(settings, {**open_evaluators(settings), **windows}, time.monotonic)
     reports.labelled_until = join.labelled_until
     return {
-        name: reports.make(of.window.name, model=of.model, since=None, seconds=math.inf)
+        name: reports.make(of.window.name, model=of.model, since=None, seconds=math.inf)[0]
         for name, of in counted.items()
     }
 

@@ -154,7 +154,7 @@ def test_panes_that_still_fill_leave_time_for_the_others(tmp_path: Path) -> None
         # The clock lets three panes be compared in each report, fewer than still fill.
         reports = PredictionReports(given, evaluators, clock=lambda: float(next(ticks)))
         reports.labelled_until = int(datetime.fromisoformat(until).timestamp()) * 1_000_000
-        found = [reports.make("hours", since=None, seconds=6) for _ in range(30)]
+        found = [reports.make("hours", since=None, seconds=6)[0] for _ in range(30)]
     series = found[-1].series
     assert series is not None
     assert [value is None for value in series.drift["ks"]] == [True] * 10 + [False] * (HOURS - 10)

@@ -178,7 +178,8 @@ def predicted_windows(settings: RunSettings) -> dict[str, PredictedWindow]:
 
 def predictions_name(window: str, model: str = "") -> str:
     """The name, in a store, of the predictions of a window and a model."""
-    return ":".join([window, "predictions", model][: 2 + bool(model)])  # a window's has no colon
+    name = f"{window}:predictions"  # that of a window has no colon
+    return f"{name}:{model}" if model else name
 
 
 def predictions_of(settings: RunSettings, window: WindowSettings) -> Predictions:

@@ -353,8 +353,8 @@ class SnapshotBuilder:
         since = self.valid_from.windows.get(predictions_name(window, model))
         is_asked = self._forced or key is not None or model != ""
         seconds = _FORCED_PREDICTIONS if is_asked else _PREDICTIONS
-        found = self._reports.make(window, key, model, since=since, seconds=seconds)
-        if not self._reports.complete and not is_asked:
+        found, complete = self._reports.make(window, key, model, since=since, seconds=seconds)
+        if not complete and not is_asked:
             self._predicted[window].stale = True  # the other panes, next time
         return found
 

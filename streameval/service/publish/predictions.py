@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -86,6 +87,16 @@ class _OfPane(NamedTuple):
     found: Any
 
 
+@dataclass(slots=True)
+class _Time:
+    """How long the panes of one report may take, and whether that was enough."""
+
+    # Not of the reports: another thread may open a slice meanwhile.
+
+    seconds: float
+    enough: bool = True
+
+
 class _PaneValues(NamedTuple):
     """Of a pane, how far it is from the reference, and what its metrics are expected to be."""
 
@@ -107,10 +118,7 @@ class PredictionReports:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._seconds = math.inf
         self._events = object()
-        self.complete = True
-        """Whether the last report had all of its panes."""
         self._evaluators = evaluators
         self._level = interval_level(settings) or _LEVEL
         watched = [PredictedMetric.of(alert.metric) for alert in settings.alert]
@@ -151,12 +159,12 @@ class PredictionReports:
         *,
         since: int | None,
         seconds: float,
-    ) -> PredictionReport:
+    ) -> tuple[PredictionReport, bool]:
         """The report of the predictions of a window; of a slice, and of a model, if given.
 
-        Panes are compared for so many seconds; :attr:`complete` says whether all were.
+        Panes are compared for so many seconds; also returns whether all were.
         """
-        self._seconds, self.complete = seconds / 2, True  # half of it each for series and checks
+        time = _Time(seconds / 2)  # half of it each for series and checks
         models = self._settings.evaluator.models or [""]
         part = window, key, model or models[0]
         counted = self._evaluators[predictions_name(window, part[2])]
@@ -167,10 +175,10 @@ class PredictionReports:
             assert view is not None
         marks = view.marks[-_PANES:] if window in self._panes else []
         waiting = [mark for mark in marks if self._is_immature(mark)]
-        now = self._unlabelled(window, view)
+        now = view.of_panes(mark.start for mark in waiting) if window in self._panes else view
         reference = self._reference(part)
         metrics = {row.metric: Value.of(row) for row in now.report(intervals=self._level)}
-        return PredictionReport(
+        report = PredictionReport(
             since=None if since is None else iso_time(since),
             events=view.support,
             start=iso_time(waiting[0].start) if waiting else None,
@@ -183,10 +191,13 @@ class PredictionReports:
             expected={
                 name: _value(found) for name, found in self._expectation(now, reference).items()
             },
-            checks=self._checks(part, reference),
+            checks=self._checks(part, reference, time),
             scores=_shares(now, reference.view),
-            series=self._series(part, view, marks, reference) if window in self._panes else None,
+            series=(
+                self._series(part, view, marks, reference, time) if window in self._panes else None
+            ),
         )
+        return report, time.enough
 
     def sides(
         self, window: str, key: SliceKey | None = None
@@ -198,15 +209,10 @@ class PredictionReports:
         model = (self._settings.evaluator.models or [""])[0]
         view = _view_of(self._evaluators[predictions_name(window, model)], key, model)
         reference = self._reference((window, key, model))
-        now = None if view is None else self._unlabelled(window, view)
-        return now, reference.view, reference.reason
-
-    def _unlabelled(self, window: str, view: View) -> View:
-        """The part of predictions that labels are waited for; without panes all of them."""
-        if window not in self._panes:
-            return view
-        marks = view.marks[-_PANES:]
-        return view.of_panes(mark.start for mark in marks if self._is_immature(mark))
+        if view is not None and window in self._panes:
+            waiting = [mark.start for mark in view.marks[-_PANES:] if self._is_immature(mark)]
+            view = view.of_panes(waiting)
+        return view, reference.view, reference.reason
 
     def _is_immature(self, mark: PaneMark) -> bool:
         return self.labelled_until is None or mark.end > self.labelled_until
@@ -253,7 +259,12 @@ class PredictionReports:
         return found
 
     def _series(
-        self, part: _Part, view: View, marks: Sequence[PaneMark], reference: _Reference
+        self,
+        part: _Part,
+        view: View,
+        marks: Sequence[PaneMark],
+        reference: _Reference,
+        time: _Time,
     ) -> PredictionSeries:
         def of(mark: PaneMark) -> _PaneValues:
             pane = view.of_panes([mark.start])
@@ -261,7 +272,7 @@ class PredictionReports:
             return _PaneValues(drift, self._expectation(pane, reference))
 
         compared = [mark for mark in marks if mark.start not in reference.starts]
-        found = self._each(("series", *part), compared, reference, of)
+        found = self._each(("series", *part), compared, reference, time, of)
         rows = [found.get(mark.start, _PaneValues({}, {})) for mark in marks]
         given = {row.metric for row in view.report()}
         names = [name for name in _RATES if name in given]
@@ -287,7 +298,7 @@ class PredictionReports:
             high={name: [one.high for one in of_name] for name, of_name in ends.items()},
         )
 
-    def _checks(self, part: _Part, reference: _Reference) -> dict[str, EstimateCheck]:
+    def _checks(self, part: _Part, reference: _Reference, time: _Time) -> dict[str, EstimateCheck]:
         """How the estimates have held in the mature panes, from the scores of labelled events."""
         window, key, model = part
         labelled = _view_of(self._evaluators[window], key, model)
@@ -307,7 +318,7 @@ class PredictionReports:
             for mark in labelled.marks[-_PANES:]
             if not self._is_immature(mark) and mark.start not in reference.starts
         ]
-        found = self._each(("check", *part), mature, reference, of)
+        found = self._each(("check", *part), mature, reference, time, of)
         checks = {}
         for name in dict.fromkeys(name for row in found.values() for name in row):
             both = [row[name] for row in found.values() if name in row]
@@ -322,6 +333,7 @@ class PredictionReports:
         kind: tuple[str, str, SliceKey | None, str],
         marks: Sequence[PaneMark],
         reference: _Reference,
+        time: _Time,
         make: Callable[[PaneMark], _T],
     ) -> dict[int, _T]:
         """A value of each pane by its start, the newest first while there is time.
@@ -329,7 +341,7 @@ class PredictionReports:
         What was computed before stays while neither the pane nor the reference changes, and of a
         pane that still fills until there is time again.
         """
-        deadline = self._clock() + self._seconds
+        deadline = self._clock() + time.seconds
         known: dict[int, _OfPane] = self._of_panes.get(kind, {})
         kept: dict[int, _OfPane] = {}
         anew: dict[int, _OfPane] = {}
@@ -344,7 +356,7 @@ class PredictionReports:
             elif self._clock() <= deadline:
                 anew[mark.start] = _OfPane(of, make(mark))
             else:
-                self.complete = False
+                time.enough = False
                 if one is not None and one.of[1] is reference.view:
                     kept[mark.start] = one
         kept |= anew

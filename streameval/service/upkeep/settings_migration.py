@@ -332,13 +332,15 @@ class _SettingsComparison:
             valid_from.windows.pop(name, None)
             if name in was:
                 self.migration.removed.append(name)
-            window = name.partition(":")[0]
-            if name not in got:
-                self._report(f"predictions of window {window!r} are no longer counted")
-                continue
-            if self._begin is not None:
-                valid_from.windows[name] = self._begin
-            self._report(f"counting predictions of window {window!r} {self._beginning()}")
+            text = f"predictions of window {name.partition(':')[0]!r}"
+            if name in got:
+                if self._begin is not None:
+                    valid_from.windows[name] = self._begin
+                text = f"counting {text} {self._beginning()}"
+            else:
+                text = f"{text} are no longer counted"
+            if text not in self.migration.lines:  # once of several models
+                self._report(text)
 
     def _compare_alerts(self) -> None:
         text = stored_book(self._connection)
