@@ -254,8 +254,8 @@ bench-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest  ## engines a
 
 RUNS ?= 2000
 
-mutants: $(VENV)/.stamp-test  ## 200 small changes of the package, one after the other: which of them no test notices
-	$(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) $(if $(MOST),--most $(MOST)) --seed $(SEED)
+mutants: $(VENV)/.stamp-test  ## 200 small changes of the package, one after the other: which of them no test notices; TESTS= folders
+	$(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) $(if $(MOST),--most $(MOST)) $(if $(TESTS),--tests $(TESTS)) --seed $(SEED)
 
 coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
 	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)

@@ -286,6 +286,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most", type=int, default=200, help="tests that are tried for a mutant")
+    parser.add_argument("--tests", nargs="+", default=_FOLDERS, help="out of which they are chosen")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     shares = {"core": 0.5, "records": 0.2, "service": 0.3}
@@ -299,9 +300,8 @@ def main() -> int:
         ThreadPoolExecutor(options.processes) as pool,
     ):
         free = [_copied(Path(made) / str(number)) for number in range(options.processes)]
-        places, seconds = reaching(
-            chosen, free[0], [*_FOLDERS, "-m", "not heavy"], options.processes
-        )
+        selected = [*options.tests, "-m", "not heavy"]
+        places, seconds = reaching(chosen, free[0], selected, options.processes)
 
         def killed(mutant: Mutant, reached: list[str]) -> str:
             directory, tests = free.pop(), reached[: options.most]
