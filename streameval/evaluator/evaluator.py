@@ -241,7 +241,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         self._bind(
             None if isinstance(self._lock, PLAIN_LOCK) else self._lock,
             self._input.known,
-            kernel == "two classes",
+            kernel,
             self._input.threshold,
             SUM_TOLERANCE if plan.probabilities else -1.0,
             None if path is None or kernel is None else path.counts,

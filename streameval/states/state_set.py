@@ -224,7 +224,7 @@ class StateSet:
                     rest.append(state)
                 else:
                     taken[role] = state
-        get, losses = taken.get, taken.get("losses")
+        get, losses, errors = taken.get, taken.get("losses"), taken.get("errors")
         scores, sums = get("scores"), get("sums")
         classes = class_counter(scores, sums)
         if classes is None:
@@ -235,6 +235,7 @@ class StateSet:
             binary,
             get("index"),
             None if losses is None else losses.tally(),
+            None if errors is None else errors.tally(),
             get("confusion"),
             classes,
             get("run"),

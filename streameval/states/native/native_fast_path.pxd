@@ -8,7 +8,11 @@ from streameval.states.native.native_class_events cimport ClassCounter
 from streameval.states.native.native_index cimport ScoreIndexKernel
 from streameval.states.native.native_confusion cimport NativeConfusionCells
 from streameval.states.native.native_lock cimport NativeLock
-from streameval.states.native.native_tallies cimport LabelRun, NativeLossTally
+from streameval.states.native.native_tallies cimport (
+    LabelRun,
+    NativeErrorTally,
+    NativeLossTally,
+)
 
 
 # A valid event. References are borrowed.
@@ -18,6 +22,8 @@ cdef struct Event:
     PyObject* given
     # Whether it has a score, or scores.
     bint scored
+    # Numbers: the true one, and the predicted one as the score; and both as objects, as below.
+    double truth
     # Binary: true and predicted class, and the score.
     bint positive
     bint predicted
@@ -44,6 +50,7 @@ cdef class WindowFastPath:
 cdef class StateFastPath(WindowFastPath):
     cdef ScoreIndexKernel _index
     cdef NativeLossTally _losses
+    cdef NativeErrorTally _errors
     cdef object _counts
     cdef NativeConfusionCells _cells
     # The cell of the event that was last found ready; whether its labels are in the confusion, or
@@ -113,6 +120,7 @@ cdef class EvaluatorFastPath:
     # From a known label to whether it is the positive one, or to the canonical one of several.
     cdef dict _truth
     cdef bint _binary
+    cdef bint _numbers
     # Whether True and False are labels, and True the positive one.
     cdef bint _of_bools
     cdef bint _true_is_positive
@@ -138,6 +146,7 @@ cdef class EvaluatorFastPath:
 
     cdef int _truth_of(self, label) except -2
     cdef bint _read(self, Event* event, y_true, y_pred, score, proba, weight) except -1
+    cdef bint _read_numbers(self, Event* event, y_true, y_pred) except -1
     cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1
     cdef bint _count(self, y_true, y_pred, score, proba, weight, event_time, slices) except -1
     cdef bint _count_few(self, y_true, y_pred, score) except -1

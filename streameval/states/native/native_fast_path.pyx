@@ -100,6 +100,7 @@ def explain_keywords(str name, explain):
 # Compared by identity: the default weight, and labels as binary states count them.
 cdef object _ONE = 1
 cdef object _ZERO = 0
+cdef object _NOUGHT = 0.0
 cdef NativeConfusionCells _EMPTY = NativeConfusionCells({})
 cdef object _FLOAT64 = np.float64
 cdef object _DATETIME = calendar.datetime
@@ -161,13 +162,14 @@ cdef class StateFastPath(WindowFastPath):
     """
 
     def bind(
-        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, counts,
-        ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple every, tuple refusing,
+        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, NativeErrorTally errors,
+        counts, ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple every, tuple refusing,
     ):  # fmt: skip
         """Count in these states from now on: see the attributes."""
         self._binary = binary
         self._index = index
         self._losses = losses
+        self._errors = errors
         self._counts = counts
         self._classes = classes
         self._run = labels
@@ -180,7 +182,7 @@ cdef class StateFastPath(WindowFastPath):
         self._refuse_scores, self._refuse_labels, self._all_scores, self._all_labels = refusing
         self._more_labels = labels is not None or bool(queued[1] or fed[1] or fed[2])
         self._more = self._more_labels or classes is not None or any(queued) or any(fed)
-        self._takes_labels = counts is not None or self._more_labels
+        self._takes_labels = counts is not None or errors is not None or self._more_labels
         self._cells = None
         self._found = counts is None
 
@@ -252,6 +254,8 @@ cdef class StateFastPath(WindowFastPath):
                 at_once = False
             else:
                 self._found = self._find(event, &self._row, &self._column)
+        if at_once and self._errors is not None:
+            at_once = self._errors.ready(event.truth, event.score, event.weight)
         self._by_methods = not at_once
         if (
             self._by_methods or self._more_labels or not self._found
@@ -345,6 +349,8 @@ cdef class StateFastPath(WindowFastPath):
             return self._add_labels_to_all(event)
         if self._counts is not None:
             self._add_cell(event)
+        if self._errors is not None:
+            self._errors.count(event.truth, event.score, event.weight)
         return 0
 
     cdef int _add_cell(self, Event* event) except -1:
@@ -363,6 +369,8 @@ cdef class StateFastPath(WindowFastPath):
             self._counts.update(*self._label_fields(event))
         elif self._counts is not None:
             self._add_cell(event)
+        if self._errors is not None:
+            self._errors.count(event.truth, event.score, event.weight)
         if self._label_queues:
             self._push(self._label_queues, self._queued_labels, event, 1)
         if self._labelled:
@@ -384,6 +392,8 @@ cdef class StateFastPath(WindowFastPath):
                 self._cells._cells.add(row, column, -1)
             else:
                 self._cells._cells.add(row, column, -event.weight)
+        if self._errors is not None:
+            self._errors.count(event.truth, event.score, -event.weight)
         if self._more_labels:
             if self._label_queues:
                 self._push(self._label_queues, self._queued_labels, event, -1)
@@ -414,7 +424,7 @@ cdef class StateFastPath(WindowFastPath):
 
     cdef bint revert(self, Event* event) except -1:
         """Count one earlier event less; False, and nothing is changed, where Python has to."""
-        if self._more or not self.ready(event) or self._by_methods:
+        if self._more or self._errors is not None or not self.ready(event) or self._by_methods:
             return False
         if self._counts is not None and (
             not self._found
@@ -502,6 +512,18 @@ cdef class StateFastPath(WindowFastPath):
     def brier_score(self):
         return NAN if self._losses is None else self._losses.brier_score()
 
+    def mean_absolute_error(self):
+        return NAN if self._errors is None else self._errors.mean_absolute_error()
+
+    def mean_squared_error(self):
+        return NAN if self._errors is None else self._errors.mean_squared_error()
+
+    def root_mean_squared_error(self):
+        return NAN if self._errors is None else self._errors.root_mean_squared_error()
+
+    def r2(self):
+        return NAN if self._errors is None else self._errors.r2()
+
 
 # Windows ------------------------------------------------------------------
 
@@ -583,6 +605,8 @@ cdef class LastFastPath(WindowFastPath):
                 old.score = score
         else:
             old.y_true, old.y_pred, old.proba = <PyObject*>true, <PyObject*>predicted, <PyObject*>score
+            if states._errors is not None:
+                old.truth, old.score = true, predicted
         old.weight, old.given = weight, <PyObject*>weight
         same = old.weight == event.weight and (true is added[0] or true == added[0]) and (
             predicted is added[1] or predicted == added[1]
@@ -748,15 +772,16 @@ cdef class EvaluatorFastPath:
     """
 
     def _bind(
-        self, NativeLock lock, dict truth, bint binary, double threshold, double tolerance,
+        self, NativeLock lock, dict truth, str kernel, double threshold, double tolerance,
         WindowFastPath total, dimensions, locate, timeline, time_unit, bint timed,
     ):  # fmt: skip
         """Count in these windows from now on: see the attributes. Without a lock or a window, nothing."""
         self._readers = {}
         self._held = lock
         self._truth = truth
-        self._binary = binary
-        self._of_bools = binary and _ONE in truth and _ZERO in truth
+        self._binary = kernel == "two classes"
+        self._numbers = kernel == "numbers"
+        self._of_bools = self._binary and _ONE in truth and _ZERO in truth
         self._true_is_positive = self._of_bools and truth[_ONE] is True
         self._threshold = threshold
         self._tolerance = tolerance
@@ -918,6 +943,8 @@ cdef class EvaluatorFastPath:
             else:
                 return False
         event.scored = False
+        if self._numbers:
+            return score is None and proba is None and self._read_numbers(event, y_true, y_pred)
         if not self._binary:
             event.y_true = lookup(self._truth, y_true)
             if event.y_true is NULL:
@@ -954,6 +981,22 @@ cdef class EvaluatorFastPath:
         truth = self._truth_of(y_pred)
         event.predicted = truth > 0
         return truth >= 0
+
+    cdef bint _read_numbers(self, Event* event, y_true, y_pred) except -1:
+        """:meth:`_read` of a number and its prediction."""
+        if not (PyFloat_CheckExact(y_true) and PyFloat_CheckExact(y_pred)):
+            return False
+        event.truth, event.score = PyFloat_AS_DOUBLE(y_true), PyFloat_AS_DOUBLE(y_pred)
+        # The difference is nan for a number that is nan or infinite.
+        if event.truth - event.truth != 0.0 or event.score - event.score != 0.0:
+            return False
+        if event.truth == 0.0:
+            y_true = _NOUGHT  # and not -0.0
+        if event.score == 0.0:
+            y_pred = _NOUGHT
+        event.y_true, event.y_pred = <PyObject*>y_true, <PyObject*>y_pred
+        event.positive = event.predicted = False
+        return True
 
     cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1:
         """:meth:`_read` of the scores of several classes, and of the predicted label."""

@@ -9,15 +9,23 @@
 cimport cython
 from weakref import ref
 
-from libc.math cimport NAN
+from libc.math cimport NAN, sqrt
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
 
-from streameval.states.native.exact128 cimport SignedWide, Wide, signed_integer, signed_wide
+from streameval.states.native.exact128 cimport (
+    SignedWide,
+    U256,
+    Wide,
+    long_integer,
+    long_wide,
+    signed_integer,
+    signed_wide,
+)
 
-__all__ = ["LabelRun", "NativeEventQueue", "NativeLossTally"]
+__all__ = ["LabelRun", "NativeErrorTally", "NativeEventQueue", "NativeLossTally"]
 
 
 cdef enum:
@@ -110,6 +118,99 @@ cdef class NativeLossTally:
     cpdef double brier_score(self) except? -2:
         """The metric; nan where it has to be read there."""
         return self._mean(self._brier, self._tally.brier) if self.ready(0) else NAN
+
+
+cdef inline object _number(const U256& value):
+    """An integer of two's complement."""
+    return -long_integer(negative(value)) if is_negative(value) else long_integer(value)
+
+
+@cython.final
+cdef class NativeErrorTally:
+    """Counts numbers of whole weight for an ``ErrorSums``, which takes their sums before use."""
+
+    def __init__(self, sums):
+        self._sums = ref(sums)
+
+    @property
+    def unit(self):
+        """A number is held in units of 2 to the power of minus this, a square in units of its square."""
+        return NUMBER_UNIT
+
+    cdef bint ready(self, double truth, double prediction, int64_t weight) except -1:
+        """Whether :meth:`count` may be called with these."""
+        cdef SignedWide one = 0, other = 0
+        if not self._known:
+            self._look_up()
+        return (
+            self._open
+            and weight < MOST_ERRORS - self._tally.moved
+            and number_units(truth, &one)
+            and number_units(prediction, &other)
+        )
+
+    cdef void count(self, double truth, double prediction, int64_t weight) noexcept:
+        """Count an event, or with a negative weight one less that was counted before."""
+        cdef SignedWide one = 0, other = 0
+        number_units(truth, &one)
+        number_units(prediction, &other)
+        self._tally.count(one, other, weight)
+
+    def take(self):
+        """Weight and sums since the last call, in units; None where nothing was counted."""
+        cdef ErrorTally tally = self._tally
+        self._known = False
+        if not tally.moved:
+            return None
+        self._tally.clear()
+        return (
+            tally.weight, _number(tally.truths), _number(tally.given),
+            _number(tally.truth_squares), _number(tally.given_squares), _number(tally.products),
+            _number(tally.absolutes),
+        )
+
+    cdef bint _look_up(self) except -1:
+        cdef ErrorTally held
+        sums = self._sums()
+        # Takes what was counted; None where they are no such integers.
+        units = None if sums is None else sums.in_units(NUMBER_UNIT)
+        self._open = False
+        if units is not None and units[0] < MOST_ERRORS // 2:
+            held.weight = held.moved = units[0]
+            held.truths, held.given = _long(units[1]), _long(units[2])
+            held.truth_squares, held.given_squares = _long(units[3]), _long(units[4])
+            held.products, held.absolutes = _long(units[5]), _long(units[6])
+            # What was counted since then has the rest of the room.
+            self._held, self._tally.moved = held, 0
+            self._open = True
+        self._known = True
+        return self._open
+
+    cdef ErrorTally _both(self) noexcept:
+        cdef ErrorTally both = self._held
+        both.add(self._tally)
+        return both
+
+    def _read(self):
+        if not self._known:
+            self._look_up()
+        return self._open
+
+    def mean_absolute_error(self):
+        return self._both().mean_absolute_error() if self._read() else NAN
+
+    def mean_squared_error(self):
+        return self._both().mean_squared_error() if self._read() else NAN
+
+    def root_mean_squared_error(self):
+        return sqrt(self._both().mean_squared_error()) if self._read() else NAN
+
+    def r2(self):
+        return self._both().r2() if self._read() else NAN
+
+
+cdef inline U256 _long(object number) except *:
+    return long_wide(number & ((1 << 256) - 1))
 
 
 @cython.final
