@@ -83,6 +83,7 @@ from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
 from streameval.tasks.predictions import PredictionsTask, ScoredInput
 from streameval.tasks.registry import TaskName
+from streameval.tasks.task import Kernel
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.drift import DRIFTS
@@ -122,7 +123,7 @@ _SHOWN_VALUES = 4
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-# From the metric to the method of a fast path; the second ones are of a binary task only.
+# From the metric to the method of a fast path.
 _COMPILED: Mapping[str, str] = {
     "balanced_accuracy": "recall_macro",
     **{name: name for name in ("accuracy", "cohen_kappa", "matthews_corrcoef", "roc_auc")},
@@ -130,6 +131,13 @@ _COMPILED: Mapping[str, str] = {
 }
 _COMPILED_BINARY: Mapping[str, str] = {
     name: name for name in ("brier_score", "f1", "log_loss", "precision", "recall")
+}
+_ERRORS = "mean_error mean_absolute_error mean_squared_error root_mean_squared_error r2"
+_COMPILED_OF: Mapping[Kernel, Mapping[str, str]] = {
+    None: {},
+    "two classes": {**_COMPILED, **_COMPILED_BINARY},
+    "classes": _COMPILED,
+    "numbers": {name: name for name in _ERRORS.split()},
 }
 
 
@@ -275,9 +283,9 @@ def _code(label: object, codes: Mapping[Label, Label], name: str) -> Label:
     return code
 
 
-def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
+def compiled_reader(name: str, window: Window, kernel: Kernel) -> Callable[[], float] | None:
     """The metric's compiled function of the window as it then is, or None; nan: ask the metric."""
-    method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
+    method = _COMPILED_OF[kernel].get(name)
     if method is None:
         return None
     path = window.fast_path()
@@ -1024,7 +1032,7 @@ class View(Readings, metaclass=PublicClass):
         fast = None
         kernel = context.plan.task_row.kernel
         if context.undefined is None and kernel is not None:
-            fast = compiled_reader(metric.name, window, binary=kernel == "two classes")
+            fast = compiled_reader(metric.name, window, kernel)
             if fast is None and path.reader is not None and not metric.also:
                 fast = path.reader(metric.name, metric.state, function)
             if fast is not None and not math.isnan(fast()):

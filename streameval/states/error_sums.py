@@ -8,12 +8,16 @@ import numpy as np
 
 from streameval.errors import InputError
 from streameval.events.values import Weight
+from streameval.states.backend import compiled
 from streameval.states.fields import MOST_WEIGHT, never_counted
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.exact_columns import LimbRows, dots
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.states.sums.fixed_point import chunks
 from streameval.states.sums.sum_vector import Field, SumVector
+
+_NATIVE = compiled("streameval.states.native.native_tallies")
+_MOST_UNITS = 2**253
 
 
 class Moments(NamedTuple):
@@ -88,7 +92,7 @@ class ErrorSums(SumVector):
     (2, 0.5, 9.5)
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_tally")
     NAME = "errors"
     FIELD = "y_pred"
     VALIDATED = True
@@ -100,6 +104,10 @@ class ErrorSums(SumVector):
     products = Field[ExactSum](kind=ExactSum)
     predicted_squares = Field[ExactSum](kind=ExactSum)
     under = Field[ExactSum](kind=ExactSum)
+
+    def _start(self, size: int) -> None:
+        super()._start(size)
+        self._tally: Any = None
 
     @property
     def total(self) -> Weight:
@@ -127,10 +135,40 @@ class ErrorSums(SumVector):
             over.bit_length() - 1,
         )
 
+    # Compiled code
+
+    def tally(self) -> Any:
+        """Counts events of whole weight in compiled code; None where that was not built."""
+        if self._tally is None and _NATIVE is not None:
+            self._tally = _NATIVE.NativeErrorTally(self)
+        return self._tally
+
+    def in_units(self, shift: int) -> tuple[int, ...] | None:
+        """The sums in :class:`Moments`' order and this shift; None where they do not fit compiled
+        code's integers."""
+        at = self.moments()
+        more = shift - at.shift
+        if not self._exact or more < 0:
+            return None
+        first, squares = (at.true, at.predicted, at.under), at[3:6]
+        *plain, under = (number << more for number in first)
+        units = (at.count, *plain, *(number << 2 * more for number in squares), under)
+        return units if max(map(abs, units)) < _MOST_UNITS else None
+
+    def _settle(self) -> None:
+        counted = None if self._tally is None else self._tally.take()
+        if counted is not None:
+            *sums, shift = counted
+            degrees = (0, 1, 1, 2, 2, 2, 1)
+            for total, units, degree in zip(self._values, sums, degrees, strict=True):
+                total.add_fraction(units, degree * shift)
+
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[float, float]:
         return y_true, given
 
     def _add(self, terms: tuple[float, float], weight: Weight) -> None:
+        if self._tally is not None:
+            self._settle()
         true, predicted = terms
         y, at = true.as_integer_ratio()
         p, by = predicted.as_integer_ratio()

@@ -264,7 +264,7 @@ STATES: dict[str, StateRow] = {
             support=attrgetter("events"),
         ),
         _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
-        _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
+        _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels", kernel="errors"),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
             "joint_losses",

@@ -21,7 +21,7 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.tasks.input import Input, InputOptions
-from streameval.tasks.task import FieldKind, Task, Truth
+from streameval.tasks.task import FieldKind, Kernel, Task, Truth
 from streameval.tasks.written_events import LARGEST, column, ints
 
 
@@ -102,6 +102,7 @@ class RegressionTask(Task):
     name = "regression"
     adjective = "regression"
     truth: ClassVar[Truth] = "numbers"
+    kernel: ClassVar[Kernel] = "numbers"
     fields: ClassVar[Mapping[str, FieldKind]] = {"y_true": "number", "y_pred": "number"}
     usual: ClassVar[Mapping[str, str]] = {
         "report": "mean_error mean_absolute_error root_mean_squared_error r2",

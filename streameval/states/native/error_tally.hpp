@@ -15,23 +15,20 @@ namespace streameval {
 constexpr int NUMBER_UNIT = 80;
 constexpr int NUMBER_BITS = 30;
 
-// False where the number is not held exactly in those units.
+// False where the number is not held exactly in those units; it is finite.
 inline bool number_units(double value, SignedWide* units) {
-    int exponent;
-    const std::int64_t mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
-    if (mantissa == 0) {
-        *units = 0;
-        return true;
-    }
-    if (exponent > NUMBER_BITS) return false;
-    const int shift = exponent - 53 + NUMBER_UNIT;
-    if (shift >= 0) {
-        *units = SignedWide(mantissa) * (SignedWide(1) << shift);
-        return true;
-    }
-    const std::uint64_t size = static_cast<std::uint64_t>(mantissa < 0 ? -mantissa : mantissa);
-    if (trailing_zeros(size) < -shift) return false;
-    *units = SignedWide(mantissa) / (SignedWide(1) << -shift);
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+    std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
+    *units = 0;
+    if (exponent == 0) return mantissa == 0;  // not of the smallest numbers
+    mantissa |= std::uint64_t{1} << 52;
+    const int shift = exponent - 1075 + NUMBER_UNIT;
+    if (shift > NUMBER_UNIT + NUMBER_BITS - 53) return false;
+    if (shift < 0 && trailing_zeros(mantissa) < -shift) return false;
+    const Wide size = shift >= 0 ? Wide(mantissa) << shift : Wide(mantissa >> -shift);
+    *units = bits >> 63 ? -static_cast<SignedWide>(size) : static_cast<SignedWide>(size);
     return true;
 }
 
@@ -54,7 +51,7 @@ struct ErrorTally {
     static constexpr std::int64_t most_moved = std::int64_t(1) << 33;
 
     std::int64_t weight = 0, moved = 0;
-    U256 truths, given, truth_squares, given_squares, products, absolutes;
+    U256 truths, given, truth_squares, products, given_squares, under;
 
     void count(SignedWide truth, SignedWide prediction, std::int64_t by) {
         const std::uint64_t size = static_cast<std::uint64_t>(by < 0 ? -by : by);
@@ -66,7 +63,7 @@ struct ErrorTally {
         change(&truth_squares, product(one, one), size, by < 0);
         change(&given_squares, product(other, other), size, by < 0);
         change(&products, product(one, other), size, ((truth < 0) != (prediction < 0)) != (by < 0));
-        change(&absolutes, U256{0, absolute(truth - prediction)}, size, by < 0);
+        if (truth > prediction) change(&under, U256{0, absolute(truth - prediction)}, size, by < 0);
     }
     void clear() { *this = ErrorTally(); }
     void add(const ErrorTally& more) {
@@ -76,7 +73,7 @@ struct ErrorTally {
         truth_squares += more.truth_squares;
         given_squares += more.given_squares;
         products += more.products;
-        absolutes += more.absolutes;
+        under += more.under;
     }
     U256 squared_errors() const {
         U256 sum = truth_squares;
@@ -87,14 +84,35 @@ struct ErrorTally {
     // Metrics as Python computes them, with the same bits; nan where it has to.
 
     double mean_error() const {
-        const U256 sum = given - truths;
+        const U256 sum = truths - given;
         const double size = mean(absolute(sum), NUMBER_UNIT);
         return is_negative(sum) ? -size : size;
     }
-    double mean_absolute_error() const { return mean(absolutes, NUMBER_UNIT); }
+    double mean_absolute_error() const {
+        U256 sum = (under << 1) - truths;
+        sum += given;
+        return mean(sum, NUMBER_UNIT);
+    }
     double mean_squared_error() const { return mean(squared_errors(), 2 * NUMBER_UNIT); }
+    double root_mean_squared_error() const {
+        const U256 sum = squared_errors();
+        if (weight <= 0) return NAN;
+        const int digits = length(sum);
+        if (digits == 0) return 0.0;
+        // The root of sum / weight, times 2^at, has 54 bits: one more than the result, for rounding.
+        int at = (216 - digits + length(static_cast<Wide>(weight))) / 2 - 54;
+        Wide size = divided(sum, 2 * at);
+        for (; size >> 106 == 0; size = divided(sum, 2 * at)) ++at;
+        for (; size >> 108 != 0; size = divided(sum, 2 * at)) --at;
+        std::uint64_t root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(size)));
+        while (product(root, root) > size) --root;
+        while (product(root + 1, root + 1) <= size) ++root;
+        // Perhaps just between two floats.
+        if ((root & 1) != 0 && product(root, root) == size) return NAN;
+        return std::ldexp(static_cast<double>((root >> 1) + (root & 1)), 1 - at - NUMBER_UNIT);
+    }
     double r2() const {
-        if (weight <= 1) return NAN;
+        if (weight <= 0) return NAN;
         // n Σe² and n Σy² - (Σy)², below 2^290.
         const Long under = Long(truth_squares, weight) - Long::square(absolute(truths));
         const Long errors(squared_errors(), weight);
@@ -189,21 +207,49 @@ struct ErrorTally {
         else
             *sum += times(size, by);
     }
-    // (over 2^a) / (under 2^b), each the first bits of a number whose others are not known; rounded
-    // as the numbers' own quotient, or nan where the others decide.
+    // (over 2^a) / (under 2^b), each the first 126 bits of a number whose others are not known;
+    // rounded as the numbers' own quotient, or nan where the others decide.
     static double ratio(Wide over, int a, Wide under, int b) {
+        // By the upper 64 bits of `under`: at most 4 too large, or 2 too small.
+        const std::uint64_t digits =
+            static_cast<std::uint64_t>((over << 1) / static_cast<std::uint64_t>(under >> 62));
+        const std::uint64_t rest = digits & 1023;
+        if (rest > 8 && rest < 1016 && (rest < 504 || rest > 520) && digits >> 62 != 0)
+            return std::ldexp(static_cast<double>(digits), a - b - 63);
         const double least = quotient(over, under + 1), most = quotient(over + 1, under);
         return least == most ? std::ldexp(least, a - b) : NAN;
+    }
+    // sum * 2^shift / weight, rounded down; below 2^126.
+    Wide divided(U256 sum, int shift) const {
+        if (shift >= 0)
+            sum <<= shift;
+        else
+            sum >>= -shift;
+        const std::uint64_t by = static_cast<std::uint64_t>(weight);
+        if (sum.high == 0) return sum.low / by;
+        // Of three digits of 64 bits, the first of which is below `weight`.
+        const Wide upper = (sum.high << 64) | (sum.low >> 64), digit = upper / by;
+        const Wide lower = ((upper - digit * by) << 64) | static_cast<std::uint64_t>(sum.low);
+        return (digit << 64) + lower / by;
     }
     // sum / weight, in units of 2^-unit.
     double mean(U256 sum, int unit) const {
         if (weight <= 0) return NAN;
-        const Wide under = static_cast<Wide>(weight);
-        const int over = length(sum) - 126;
-        if (over <= 0) return std::ldexp(quotient(sum.low, under), -unit);
-        sum >>= over;
-        const double least = quotient(sum.low, under), most = quotient(sum.low + 1, under);
-        return least == most ? std::ldexp(least, over - unit) : NAN;
+        const std::uint64_t by = static_cast<std::uint64_t>(weight);
+        const int digits = length(sum), shift = 128 - digits;
+        if (digits == 0) return 0.0;
+        Wide upper = sum.low, rest = 0;
+        if (shift < 0) {
+            rest = sum.low << (128 + shift);
+            sum >>= -shift;
+            upper = sum.low;
+        } else {
+            upper <<= shift;
+        }
+        // At least 94 bits, the last of which stands for all that follow.
+        const Wide whole = upper / by;
+        rest |= upper - whole * by;
+        return std::ldexp(static_cast<double>(whole | (rest != 0 ? 1u : 0u)), -shift - unit);
     }
 };
 

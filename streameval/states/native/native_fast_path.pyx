@@ -350,7 +350,7 @@ cdef class StateFastPath(WindowFastPath):
         if self._counts is not None:
             self._add_cell(event)
         if self._errors is not None:
-            self._errors.count(event.truth, event.score, event.weight)
+            self._errors.count(event.weight)
         return 0
 
     cdef int _add_cell(self, Event* event) except -1:
@@ -370,7 +370,7 @@ cdef class StateFastPath(WindowFastPath):
         elif self._counts is not None:
             self._add_cell(event)
         if self._errors is not None:
-            self._errors.count(event.truth, event.score, event.weight)
+            self._errors.count(event.weight)
         if self._label_queues:
             self._push(self._label_queues, self._queued_labels, event, 1)
         if self._labelled:
@@ -393,7 +393,7 @@ cdef class StateFastPath(WindowFastPath):
             else:
                 self._cells._cells.add(row, column, -event.weight)
         if self._errors is not None:
-            self._errors.count(event.truth, event.score, -event.weight)
+            self._errors.remove(event.truth, event.score, event.weight)
         if self._more_labels:
             if self._label_queues:
                 self._push(self._label_queues, self._queued_labels, event, -1)
@@ -511,6 +511,9 @@ cdef class StateFastPath(WindowFastPath):
 
     def brier_score(self):
         return NAN if self._losses is None else self._losses.brier_score()
+
+    def mean_error(self):
+        return NAN if self._errors is None else self._errors.mean_error()
 
     def mean_absolute_error(self):
         return NAN if self._errors is None else self._errors.mean_absolute_error()

@@ -51,7 +51,6 @@ cdef class NativeLossTally:
 
 cdef extern from "error_tally.hpp" namespace "streameval" nogil:
     cbool number_units(double value, SignedWide* units)
-    U256 absolute(const U256& value)
     U256 negative(const U256& value)
     cbool is_negative(const U256& value)
     int NUMBER_UNIT
@@ -62,14 +61,16 @@ cdef extern from "error_tally.hpp" namespace "streameval" nogil:
         U256 truths
         U256 given
         U256 truth_squares
-        U256 given_squares
         U256 products
-        U256 absolutes
+        U256 given_squares
+        U256 under
         void count(SignedWide truth, SignedWide prediction, int64_t by)
         void add(const ErrorTally& more)
         void clear()
+        double mean_error()
         double mean_absolute_error()
         double mean_squared_error()
+        double root_mean_squared_error()
         double r2()
 
     int64_t MOST_ERRORS "streameval::ErrorTally::most_moved"
@@ -82,10 +83,14 @@ cdef class NativeErrorTally:
     cdef ErrorTally _held
     cdef bint _known
     cdef bint _open
+    # The event that was last found ready.
+    cdef SignedWide _truth
+    cdef SignedWide _prediction
 
     cdef bint ready(self, double truth, double prediction, int64_t weight) except -1
     cdef bint _look_up(self) except -1
-    cdef void count(self, double truth, double prediction, int64_t weight) noexcept
+    cdef void count(self, int64_t weight) noexcept
+    cdef void remove(self, double truth, double prediction, int64_t weight) noexcept
     cdef ErrorTally _both(self) noexcept
 
 

@@ -9,7 +9,7 @@
 cimport cython
 from weakref import ref
 
-from libc.math cimport NAN, sqrt
+from libc.math cimport NAN
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -132,32 +132,31 @@ cdef class NativeErrorTally:
     def __init__(self, sums):
         self._sums = ref(sums)
 
-    @property
-    def unit(self):
-        """A number is held in units of 2 to the power of minus this, a square in units of its square."""
-        return NUMBER_UNIT
-
     cdef bint ready(self, double truth, double prediction, int64_t weight) except -1:
-        """Whether :meth:`count` may be called with these."""
-        cdef SignedWide one = 0, other = 0
+        """Whether :meth:`count` may be called, with an event of these numbers."""
         if not self._known:
             self._look_up()
         return (
             self._open
-            and weight < MOST_ERRORS - self._tally.moved
-            and number_units(truth, &one)
-            and number_units(prediction, &other)
+            # What the sums hold, and what was moved since, have one half of the room each.
+            and weight < MOST_ERRORS // 2 - self._tally.moved
+            and number_units(truth, &self._truth)
+            and number_units(prediction, &self._prediction)
         )
 
-    cdef void count(self, double truth, double prediction, int64_t weight) noexcept:
-        """Count an event, or with a negative weight one less that was counted before."""
+    cdef void count(self, int64_t weight) noexcept:
+        """Count the event that was last found ready."""
+        self._tally.count(self._truth, self._prediction, weight)
+
+    cdef void remove(self, double truth, double prediction, int64_t weight) noexcept:
+        """Count an event less that was counted before."""
         cdef SignedWide one = 0, other = 0
         number_units(truth, &one)
         number_units(prediction, &other)
-        self._tally.count(one, other, weight)
+        self._tally.count(one, other, -weight)
 
     def take(self):
-        """Weight and sums since the last call, in units; None where nothing was counted."""
+        """Weight and sums since the last call, and the unit; None where nothing was counted."""
         cdef ErrorTally tally = self._tally
         self._known = False
         if not tally.moved:
@@ -165,8 +164,8 @@ cdef class NativeErrorTally:
         self._tally.clear()
         return (
             tally.weight, _number(tally.truths), _number(tally.given),
-            _number(tally.truth_squares), _number(tally.given_squares), _number(tally.products),
-            _number(tally.absolutes),
+            _number(tally.truth_squares), _number(tally.products), _number(tally.given_squares),
+            _number(tally.under), NUMBER_UNIT,
         )
 
     cdef bint _look_up(self) except -1:
@@ -176,12 +175,11 @@ cdef class NativeErrorTally:
         units = None if sums is None else sums.in_units(NUMBER_UNIT)
         self._open = False
         if units is not None and units[0] < MOST_ERRORS // 2:
-            held.weight = held.moved = units[0]
+            held.weight = units[0]
             held.truths, held.given = _long(units[1]), _long(units[2])
-            held.truth_squares, held.given_squares = _long(units[3]), _long(units[4])
-            held.products, held.absolutes = _long(units[5]), _long(units[6])
-            # What was counted since then has the rest of the room.
-            self._held, self._tally.moved = held, 0
+            held.truth_squares, held.products = _long(units[3]), _long(units[4])
+            held.given_squares, held.under = _long(units[5]), _long(units[6])
+            self._held = held
             self._open = True
         self._known = True
         return self._open
@@ -196,6 +194,9 @@ cdef class NativeErrorTally:
             self._look_up()
         return self._open
 
+    def mean_error(self):
+        return self._both().mean_error() if self._read() else NAN
+
     def mean_absolute_error(self):
         return self._both().mean_absolute_error() if self._read() else NAN
 
@@ -203,7 +204,7 @@ cdef class NativeErrorTally:
         return self._both().mean_squared_error() if self._read() else NAN
 
     def root_mean_squared_error(self):
-        return sqrt(self._both().mean_squared_error()) if self._read() else NAN
+        return self._both().root_mean_squared_error() if self._read() else NAN
 
     def r2(self):
         return self._both().r2() if self._read() else NAN
