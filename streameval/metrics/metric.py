@@ -19,6 +19,7 @@ from streameval.states.registry import STATES
 
 BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
+MULTILABEL = frozenset({"multilabel"})
 BOTH = BINARY | MULTICLASS
 PREDICTIONS = frozenset({"predictions"})
 CLASS_PREDICTIONS = frozenset({"class_predictions"})

@@ -18,6 +18,7 @@ from streameval.metrics import (
     class_metrics,
     label_free,
     multiclass,
+    multilabel,
     probability,
     ranking,
 )
@@ -35,6 +36,7 @@ from streameval.metrics.metric import (
     BINARY,
     CLASS_PREDICTIONS,
     MULTICLASS,
+    MULTILABEL,
     PREDICTIONS,
     Metric,
     public_name,
@@ -202,6 +204,15 @@ _LABEL_FREE = (
         family="score",
         direction="none",
         synonyms=("confidence", "average_confidence"),
+    ),
+)
+
+_MULTILABEL = (
+    _row(
+        multilabel.f1_micro,
+        "F1 of all pairs of an event and a label",
+        state="label_counts",
+        tasks=MULTILABEL,
     ),
 )
 
@@ -397,6 +408,7 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
         *_LABEL_FREE,
+        *_MULTILABEL,
     )
 )
 """Every row, in the order of reports. A name may occur twice, once for each task."""

@@ -36,6 +36,7 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
+from streameval.states.label_counts import LabelCounts
 from streameval.states.label_persistence import LabelPersistence
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
@@ -53,6 +54,7 @@ _PREDICTIONS = frozenset({"predictions"})
 _CLASS_PREDICTIONS = frozenset({"class_predictions"})
 _TWO_CLASSES = _BINARY | _PREDICTIONS
 _CLASSES = _MULTICLASS | _CLASS_PREDICTIONS
+_MULTILABEL = frozenset({"multilabel"})
 _NO_TASK: frozenset[str] = frozenset()
 
 
@@ -258,6 +260,7 @@ STATES: dict[str, StateRow] = {
             kernel="run",
             support=attrgetter("events"),
         ),
+        _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
             "joint_losses",

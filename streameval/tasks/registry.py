@@ -7,10 +7,11 @@ from typing import Literal, TypeAlias
 from streameval.tasks.binary import BinaryTask
 from streameval.tasks.comparison import ComparisonTask
 from streameval.tasks.multiclass import MulticlassTask
+from streameval.tasks.multilabel import MultilabelTask
 from streameval.tasks.predictions import ClassPredictionsTask, PredictionsTask
 from streameval.tasks.task import Task
 
-TaskName: TypeAlias = Literal["binary", "multiclass"] | str
+TaskName: TypeAlias = Literal["binary", "multiclass", "multilabel"] | str
 """The name of a task of an evaluator."""
 
 TASKS: dict[str, Task] = {
@@ -18,6 +19,7 @@ TASKS: dict[str, Task] = {
     for task in (
         BinaryTask(),
         MulticlassTask(),
+        MultilabelTask(),
         ComparisonTask(),
         PredictionsTask(),
         ClassPredictionsTask(),

@@ -15,7 +15,10 @@ Kernel: TypeAlias = Literal["two classes", "classes"] | None
 one score; canonical labels, with a mapping of scores; or none."""
 
 
-FieldKind: TypeAlias = Literal["label", "number", "probability", "probabilities"]
+FieldKind: TypeAlias = Literal["label", "labels", "number", "probability", "probabilities"]
+
+Truth: TypeAlias = Literal["two classes", "classes", "label sets", "numbers"]
+"""What the true labels of a task's events are."""
 
 
 class Task:
@@ -27,6 +30,7 @@ class Task:
 
     name: ClassVar[str]  # in ``task=``, files and errors
     adjective: ClassVar[str]  # in prose
+    truth: ClassVar[Truth] = "classes"
     # The labels as states count them, if they are the same for all events.
     classes: ClassVar[tuple[Label, ...] | None] = None
     # From each use (report, slices, folds, representation, single) to the names of its metrics if
