@@ -438,7 +438,7 @@ def _of_files(
         _check_one_of("label_type", label_type, LABEL_TYPES)
     sources = find_sources(paths, input_format, layout)  # type: ignore[arg-type]
     check_layout(sources, layout, CALL)
-    if spec.proba_pattern is not None:
+    if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     types = LabelTypes(label_type)  # type: ignore[arg-type]
     count = processes(workers, spec, sources)
