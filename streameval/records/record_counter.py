@@ -248,6 +248,9 @@ class RecordCounter:
                 if len(shares) == 1:
                     # A column of numbers: records need no probability of the other label.
                     named["proba"] = shares[positive]
+        for name in ("y_true", "y_pred"):
+            if getattr(named.get(name), "ndim", 1) == 2:
+                named[name] = self._labelled(named[name], name)
         if "proba" in named and not self._pairs["proba"]:
             named["proba"] = self._relabelled(named["proba"])
         return named
@@ -275,21 +278,23 @@ class RecordCounter:
         given = self.spec.labels
         return self.evaluator.labels if given is None else given
 
-    def _labelled(self, block: Any) -> Column:
-        """A block of probabilities under the labels, whose order its columns have."""
+    def _labelled(self, block: Any, name: str = "proba") -> Column:
+        """A block of numbers under the labels, whose order its columns have."""
         spec = self.spec
+        assert isinstance(self.evaluator, Evaluator)
+        held = "probabilities" if name == "proba" else "indicators"
         labels = self._list_labels
-        if spec.labels is None and not spec.binary:
+        if not spec.binary and self.evaluator.options["labels"] is None:
             raise InputError(
-                spec.wording.where("proba"),
+                spec.wording.where(name),
                 expected=f"{spec.wording.option('labels')} with the labels of its columns",
-                got=f"{block.shape[1]} probabilities without labels",
+                got=f"{block.shape[1]} {held} without labels",
                 remedy=f"add {spec.wording.option('labels', '[LABEL, ...]')}, in their order",
             )
         if block.shape[1] != len(labels):
             raise InputError(
-                spec.wording.where("proba"),
-                expected=f"{len(labels)} probabilities, of {', '.join(map(shown, labels[:8]))}",
+                spec.wording.where(name),
+                expected=f"{len(labels)} {held}, of {', '.join(map(shown, labels[:8]))}",
                 got=f"{block.shape[1]}",
             )
         return {self._key(label): block[:, n] for n, label in enumerate(labels)}
@@ -379,10 +384,8 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
     options = spec.arguments
     if spec.labels is not None:
         options["labels"] = _labels("labels", first, spec)
-    elif spec.pairs("y_true"):
-        # The columns of indicators say which labels there are.
-        read = _label_reader(_sample(spec, first))
-        options["labels"] = [read(text) for text, _ in spec.pairs("y_true")]
+    elif found := _labels_of_columns(spec, first):
+        options["labels"] = found
     if isinstance(spec.threshold, Mapping):
         read = _label_reader(_sample(spec, first))
         options["threshold"] = {read(text): value for text, value in spec.threshold.items()}
@@ -393,6 +396,14 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
     if spec.models:
         return Comparison(list(spec.models), spec.kind, **options)
     return (Predictions if spec.y_true is None else Evaluator)(spec.kind, **options)
+
+
+def _labels_of_columns(spec: Spec, first: Column | None) -> list[Label]:
+    """The labels that columns of indicators say there are; of an array their numbers."""
+    if isinstance(first, np.ndarray) and first.ndim == 2:
+        return list(range(first.shape[1]))
+    names = list(first) if isinstance(first, dict) else [text for text, _ in spec.pairs("y_true")]
+    return list(map(_label_reader(_sample(spec, first)), names))
 
 
 def _labels(name: str, first: Column | None, spec: Spec) -> list[Label]:
@@ -419,8 +430,12 @@ def _likely(texts: Iterable[Any]) -> Any:
 
 def _sample(spec: Spec, first: Column | None, texts: Iterable[Any] = ()) -> Any:
     """A label of the records, for the labels that options name."""
-    found = None if first is None else _first(first)
-    if isinstance(found, (tuple, list)):
+    found = None
+    if isinstance(first, dict):
+        found = next(iter(first))
+    elif first is not None and getattr(first, "ndim", 1) == 1:
+        found = _first(first)
+    if isinstance(found, tuple):
         found = next((label for one in distinct_values(first) for label in one or ()), None)
     if found is not None:
         return found
