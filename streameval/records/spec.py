@@ -278,7 +278,7 @@ class Spec:
                 fields.append(FieldRequest(path, held, name, separator=separator))
         for model, of_model in self.models.items():
             fields += [
-                FieldRequest(path, KINDS[name], f"{name}:{model}")
+                FieldRequest(path, self.task_fields.get(name, KINDS[name]), f"{name}:{model}")
                 for name, path in of_model.items()
             ]
         # A label that is sliced by is read once.
