@@ -36,7 +36,6 @@ from streameval.metrics.metric import (
     BINARY,
     CLASS_PREDICTIONS,
     MULTICLASS,
-    MULTILABEL,
     PREDICTIONS,
     Metric,
     public_name,
@@ -204,15 +203,6 @@ _LABEL_FREE = (
         family="score",
         direction="none",
         synonyms=("confidence", "average_confidence"),
-    ),
-)
-
-_MULTILABEL = (
-    _row(
-        multilabel.f1_micro,
-        "F1 of all pairs of an event and a label",
-        state="label_counts",
-        tasks=MULTILABEL,
     ),
 )
 
@@ -408,7 +398,7 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
         *_LABEL_FREE,
-        *_MULTILABEL,
+        *multilabel.label_rows(),
     )
 )
 """Every row, in the order of reports. A name may occur twice, once for each task."""
@@ -418,7 +408,8 @@ _OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in measured_tasks()
 }
 
-_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+# Of several rows of a name the first one: those of later tasks stand after them.
+_METRICS = {row.name: row for row in (*ROWS, *ROWS[::-1], *_OF_TASK[task_names()[0]].values())}
 METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
