@@ -21,7 +21,7 @@ from streameval.states.label_counts import LabelCounts
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
 
-Counts: TypeAlias = ConfusionCounts | LabelCounts
+Counts = ConfusionCounts | LabelCounts
 """Of classes, of which an event has one, or of labels, of which it has any number."""
 
 _Number = TypeVar("_Number", int, float)

@@ -101,7 +101,7 @@ def label_average(
     average: Any,
     labels: Iterable[object] | None = None,
     undefined: float | None = None,
-    **own: float,
+    beta: float | None = None,
 ) -> float | dict[Label, float]:
     """A rule for each label, or averaged over all labels or some; as for classes.
 
@@ -110,13 +110,17 @@ def label_average(
     >>> label_average(class_metrics.RECALL, counts, average=None)
     {'ad': 0.0, 'spam': 1.0}
     """
-    if own and rule.given is not None:
-        rule = rule.given(checked_beta(own["beta"]))
+    if beta is not None and rule.given is not None:
+        rule = rule.given(checked_beta(beta))
     return averaged(rule, counts, average, None, undefined, labels)
 
 
 def samples_average(
-    rule: Rule, sets: LabelSetCounts, *, undefined: float | None = None, **own: float
+    rule: Rule,
+    sets: LabelSetCounts,
+    *,
+    undefined: float | None = None,
+    beta: float | None = None,
 ) -> float:
     """The mean over events of a rule of the event's own labels: its precision, recall and so on.
 
@@ -131,8 +135,8 @@ def samples_average(
     >>> samples_average(class_metrics.RECALL, sets)
     0.75
     """
-    if own and rule.given is not None:
-        rule = rule.given(checked_beta(own["beta"]))
+    if beta is not None and rule.given is not None:
+        rule = rule.given(checked_beta(beta))
     scaled = defined = left = 0
     reason = NO_EVENTS
     sizes, weights, _ = _whole_sizes(sets)
@@ -156,13 +160,13 @@ _NO_SAMPLE = {
 """Why no event has a value, by what it needs."""
 
 
-def left_out_events(rule: Rule, sets: LabelSetCounts) -> Weight:
+def left_out_events(metric: Metric, sets: LabelSetCounts, undefined: float | None = None) -> Weight:
     """The weight of the events that a mean over events leaves out, as they have no value."""
-    return sum(
-        weight
-        for (hits, predicted, true), weight in sets.sizes()
-        if not rule.parts(hits, true, predicted, 0)[1]
-    )
+    rule = metric.rule if metric.average == "samples" else None
+    if rule is None or (undefined is not None and undefined == undefined):
+        return 0
+    parts = ((rule.parts(h, t, p, 0), weight) for (h, p, t), weight in sets.sizes())
+    return sum(weight for (_, denominator), weight in parts if not denominator)
 
 
 # Further rules of a label. Of c right, t true and p predicted of s events, as in class_metrics.

@@ -22,7 +22,7 @@ from streameval.metrics import (
     probability,
     ranking,
 )
-from streameval.metrics.averages import undefined_classes, whole_counts
+from streameval.metrics.averages import Counts, undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import (
     expected_calibration_error,
@@ -40,7 +40,6 @@ from streameval.metrics.metric import (
     Metric,
     public_name,
 )
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, measured_tasks, one_of_tasks, task_names
 
@@ -426,6 +425,7 @@ _WITH_PARAMETER = (
 _NO_METRIC: Mapping[str, str] = {
     "confusion_matrix": "ev.confusion",
     "confusion": "ev.confusion",
+    "multilabel_confusion_matrix": "ev.label_counts.to_array()",
     "classification_report": "ev.classification_report()",
     "roc_curve": 'ev.curve("roc")',
     "precision_recall_curve": 'ev.curve("precision_recall")',
@@ -482,7 +482,17 @@ def _with_average(name: str, task: str | None, average: str | None) -> Metric:
         raise MetricError(f"{name} takes no average")
     if average is None:
         function = functools.partial(row.function, average=None)
-        return replace(row, function=function, needs_positive=False, params=_less_average(row))
+        # The counts that the task keeps of each class or label.
+        counts = (
+            METRICS.get(f"{name}_macro") if task is None else _rows_of(task).get(f"{name}_macro")
+        )
+        return replace(
+            row,
+            function=function,
+            needs_positive=False,
+            params=_less_average(row),
+            state=row.state if counts is None else counts.state,
+        )
     if average == row.fixed.get("average", "binary"):
         return replace(row, params=_less_average(row))
     other = f"{name}_{average}"
@@ -529,6 +539,8 @@ def _elsewhere(name: str, task: str) -> str:
         here = TASKS[task].adjective
         return f"{name} is about one class: in a {here} task use {_either(instead)}"
     instead += [row for row in _OF_TASK[task] if name.startswith(row + "_")][:1]
+    if _SYNONYMS.get(name) in _OF_TASK[task]:
+        instead.append(_SYNONYMS[name])
     there = [TASKS[other].adjective for other, rows in _OF_TASK.items() if name in rows]
     return f"{name} is for {_either(there)} tasks" + (
         f"; use {_either(instead)}" if instead else ""
@@ -571,10 +583,8 @@ def shown_metrics(task: str) -> list[Metric]:
     return [row for row in _rows_of(task).values() if task in row.shown]
 
 
-def left_out(
-    metric: Metric | str, counts: ConfusionCounts, undefined: float | None = None
-) -> list[Label]:
-    """The classes that a mean over classes leaves out, because they have no value; O(classes).
+def left_out(metric: Metric | str, counts: Counts, undefined: float | None = None) -> list[Label]:
+    """The classes or labels that a mean over them leaves out, as they have no value; O(classes).
 
     Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
     mean's own, is a number: it is then the value of those classes.
@@ -584,8 +594,10 @@ def left_out(
     (['dog'], [])
     """
     row = metric if isinstance(metric, Metric) else find(metric)
-    if not isinstance(counts, ConfusionCounts):
-        raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
+    if not isinstance(counts, Counts):
+        raise MetricError(
+            f"left_out is about ConfusionCounts or LabelCounts, got {type(counts).__name__}"
+        )
     rule = row.mean_of
     if rule is None or not counts.total:
         return []
