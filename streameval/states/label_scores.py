@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
+
+import numpy as np
 
 from streameval.events.values import Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
 from streameval.states.ranking.coarse_score import checked_limit
+from streameval.states.ranking.score_groups import ScoreGroups, groups_to_state
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.sum_vector import Form, Parts
@@ -130,24 +133,10 @@ class LabelScores(LabelColumns):
         return self.sides(label)[0]
 
 
-def _add_zeros(index: Any, positive: bool, weight: Weight) -> None:
+def _add_zeros(index: ScoreIndex, positive: bool, weight: Weight) -> None:
     """Add so many events of score 0, of any weight."""
-    groups = ScoreIndex.from_state(
-        {
-            "exact": type(weight) is int,
-            **_zero_group(positive, weight),
-            **({} if index.max_scores is None else {"max_scores": index.max_scores, "level": 0}),
-        }
-    )
-    index.merge(groups)
-
-
-def _zero_group(positive: bool, weight: Weight) -> Form:
-    import numpy as np
-
     own, none = np.array([weight]), np.array([weight * 0])
-    return {
-        "scores": np.zeros(1),
-        "positives": own if positive else none,
-        "negatives": none if positive else own,
-    }
+    sides = (own, none) if positive else (none, own)
+    groups = ScoreGroups(np.zeros(1), *sides)
+    form = groups_to_state(groups, type(weight) is int, index.max_scores)
+    index.merge(ScoreIndex.from_state(form))
