@@ -13,6 +13,7 @@ from streameval.errors import MetricError, MissingExtraError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import find
+from streameval.tasks.multilabel import predicted_scores, predicted_set
 from streameval.tasks.registry import TASKS, TaskName, likely_task, task_names
 
 try:
@@ -140,10 +141,13 @@ class RiverMetric(river_metrics.base.ClassificationMetric, river_metrics.base.Re
         task = TASKS[self.evaluator.task]
         if task.truth == "label sets" and isinstance(y_pred, Mapping):
             if self._from_labels:
-                return {"y_pred": {label: _most(flag) for label, flag in y_pred.items()}}
-            return {"score": {label: _share(one) for label, one in y_pred.items()}}
+                return {"y_pred": predicted_set(y_pred)}
+            return {"score": predicted_scores(y_pred)}
         if self._from_labels:
-            return {"y_pred": _most(y_pred)}
+            # As in River's predict_one, the first of equal probabilities.
+            if isinstance(y_pred, Mapping):
+                return {"y_pred": max(y_pred, key=lambda label: y_pred[label])}
+            return {"y_pred": y_pred}
         if not isinstance(y_pred, Mapping):
             # Scores of anomaly detectors, and bools of models without probabilities.
             return {"score": float(y_pred)}
@@ -209,16 +213,6 @@ _MODELS: Mapping[str, set[type]] = {
 
 def _detector(of_labels: bool) -> type:
     return river_base.AnomalyFilter if of_labels else river_base.AnomalyDetector
-
-
-def _most(y_pred: Any) -> Any:
-    """The predicted label: of equal probabilities the first, as in River's predict_one."""
-    return max(y_pred, key=lambda label: y_pred[label]) if isinstance(y_pred, Mapping) else y_pred
-
-
-def _share(one: Any) -> float:
-    """The score of a label of a set, of which River may have both probabilities."""
-    return float(one.get(True, 0.0) if isinstance(one, Mapping) else one)
 
 
 def _is_given(y_pred: Any) -> bool:
