@@ -29,6 +29,7 @@ from streameval.metrics import (
     cut_points,
     label_free,
     multiclass,
+    multilabel_ranking,
     probability,
     ranking,
     score_profiles,
@@ -43,6 +44,7 @@ from streameval.metrics.cut_points import *
 from streameval.metrics.label_free import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
+from streameval.metrics.multilabel_ranking import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
 from streameval.metrics.registry import (

@@ -37,7 +37,10 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
 from streameval.states.label_counts import LabelCounts
+from streameval.states.label_losses import LabelLosses
 from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -130,6 +133,7 @@ class StateRow:
 
 _LABELS = "labels: pass y_pred, a score= or proba= with each event"
 _SCORES = "scores: pass score= (or proba=) with each event"
+_LABEL_SCORES = "scores: pass score={label: score} (or proba=) with each event"
 _PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
 
 
@@ -261,6 +265,34 @@ STATES: dict[str, StateRow] = {
             support=attrgetter("events"),
         ),
         _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
+        _row(
+            "label_scores",
+            LabelScores,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelScores(plan.labels, max_scores=plan.max_scores),
+            refuses=_MULTILABEL,
+            read=lambda plan, form: LabelScores.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_losses",
+            LabelLosses,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelLosses(plan.labels, bins=plan.bins),
+            source="label_scores",
+            derive=lambda scores, plan: LabelLosses.from_scores(scores, plan.bins),
+            refuses=_MULTILABEL,
+            read=lambda plan, form: LabelLosses.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_ranking",
+            LabelRanking,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelRanking(plan.labels),
+            read=lambda plan, form: LabelRanking.from_state(form, plan.labels),
+        ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
             "joint_losses",
