@@ -68,6 +68,7 @@ __all__ += curves.__all__
 __all__ += cut_points.__all__
 __all__ += label_free.__all__
 __all__ += multiclass.__all__
+__all__ += multilabel_ranking.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
 __all__ += score_profiles.__all__
