@@ -69,9 +69,7 @@ RULES = (
     ),
     Rule(
         "separator of label sets",
-        lambda spec: (
-            spec.label_separator is not None and "labels" not in spec.task_fields.values()
-        ),
+        lambda spec: spec.label_separator is not None and "labels" not in spec.task_fields.values(),
         "{label_separator} requires {multilabel}",
     ),
     Rule(
