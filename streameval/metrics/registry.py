@@ -23,7 +23,7 @@ from streameval.metrics import (
     probability,
     ranking,
 )
-from streameval.metrics.averages import undefined_classes, whole_counts
+from streameval.metrics.averages import Counts, undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import (
     expected_calibration_error,
@@ -37,12 +37,10 @@ from streameval.metrics.metric import (
     BINARY,
     CLASS_PREDICTIONS,
     MULTICLASS,
-    MULTILABEL,
     PREDICTIONS,
     Metric,
     public_name,
 )
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, measured_tasks, one_of_tasks, task_names
 
@@ -205,98 +203,6 @@ _LABEL_FREE = (
         family="score",
         direction="none",
         synonyms=("confidence", "average_confidence"),
-    ),
-)
-
-_MULTILABEL = (
-    _row(
-        multilabel.f1_micro,
-        "F1 of all pairs of an event and a label",
-        state="label_counts",
-        tasks=MULTILABEL,
-    ),
-)
-
-_LABEL_LOSS_ROW = functools.partial(
-    _row, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
-)
-_RANKING_ROW = functools.partial(_row, state="label_ranking", tasks=MULTILABEL)
-
-
-def _label_score_rows(function: Callable[..., Any], name: str, what: str) -> Iterator[Metric]:
-    for average, words in (
-        ("macro", f"mean over labels of the {what}"),
-        ("micro", f"{what} of all pairs of an event and a label"),
-        ("weighted", f"mean over labels, by support, of the {what}"),
-    ):
-        yield _row(
-            functools.partial(function, average=average),
-            words,
-            name=f"{name}_{average}",
-            state="label_scores",
-            tasks=MULTILABEL,
-            fixed=MappingProxyType({"average": average}),
-        )
-
-
-_MULTILABEL_RANKING = (
-    *_label_score_rows(multilabel_ranking.label_roc_auc, "roc_auc", "AUC"),
-    _RANKING_ROW(
-        multilabel_ranking.roc_auc_samples,
-        "mean over events of the AUC of the scores of their labels",
-    ),
-    *_label_score_rows(
-        multilabel_ranking.label_average_precision, "average_precision", "average precision"
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.average_precision_samples,
-        "mean over events of the average precision of the ranking of their labels",
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.label_ranking_average_precision,
-        "mean over events of the share of true labels among those at or above each true one",
-        synonyms=("lrap", "label_ranking_average_precision_score"),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.label_ranking_loss,
-        "mean over events of the share of pairs of a true and a false label in the wrong order",
-        direction="down",
-        synonyms=("ranking_loss",),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.coverage_error,
-        "mean over events of how many labels to take so that all true ones are among them",
-        high=math.inf,
-        direction="down",
-        synonyms=("coverage",),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.precision_at_k,
-        "mean over events of the share of true labels among the k of the highest scores",
-        params=("k",),
-        synonyms=("precision_k",),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.recall_at_k,
-        "mean over events of the share of their labels among the k of the highest scores",
-        params=("k",),
-        synonyms=("recall_k",),
-    ),
-    _LABEL_LOSS_ROW(
-        multilabel_ranking.label_log_loss,
-        "mean over labels of the binary log loss",
-        name="log_loss",
-        high=math.inf,
-    ),
-    _LABEL_LOSS_ROW(
-        multilabel_ranking.label_brier_score,
-        "mean over labels of the binary Brier score",
-        name="brier_score",
-    ),
-    _LABEL_LOSS_ROW(
-        multilabel_ranking.label_calibration_error,
-        "mean over labels of the expected calibration error, over bins",
-        name="expected_calibration_error",
     ),
 )
 
@@ -492,8 +398,8 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
         *_LABEL_FREE,
-        *_MULTILABEL,
-        *_MULTILABEL_RANKING,
+        *multilabel.label_rows(),
+        *multilabel_ranking.score_rows(),
     )
 )
 """Every row, in the order of reports. A name may occur twice, once for each task."""
@@ -503,7 +409,8 @@ _OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in measured_tasks()
 }
 
-_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+# Of several rows of a name the first one: those of later tasks stand after them.
+_METRICS = {row.name: row for row in (*ROWS, *ROWS[::-1], *_OF_TASK[task_names()[0]].values())}
 METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
@@ -520,6 +427,7 @@ _WITH_PARAMETER = (
 _NO_METRIC: Mapping[str, str] = {
     "confusion_matrix": "ev.confusion",
     "confusion": "ev.confusion",
+    "multilabel_confusion_matrix": "ev.label_counts.to_array()",
     "classification_report": "ev.classification_report()",
     "roc_curve": 'ev.curve("roc")',
     "precision_recall_curve": 'ev.curve("precision_recall")',
@@ -579,7 +487,17 @@ def _with_average(name: str, task: str | None, average: str | None) -> Metric:
         raise MetricError(f"{name} takes no average")
     if average is None:
         function = functools.partial(row.function, average=None)
-        return replace(row, function=function, needs_positive=False, params=_less_average(row))
+        # The counts that the task keeps of each class or label.
+        counts = (
+            METRICS.get(f"{name}_macro") if task is None else _rows_of(task).get(f"{name}_macro")
+        )
+        return replace(
+            row,
+            function=function,
+            needs_positive=False,
+            params=_less_average(row),
+            state=row.state if counts is None else counts.state,
+        )
     if average == row.fixed.get("average", "binary"):
         return replace(row, params=_less_average(row))
     other = f"{name}_{average}"
@@ -626,6 +544,8 @@ def _elsewhere(name: str, task: str) -> str:
         here = TASKS[task].adjective
         return f"{name} is about one class: in a {here} task use {_either(instead)}"
     instead += [row for row in _OF_TASK[task] if name.startswith(row + "_")][:1]
+    if _SYNONYMS.get(name) in _OF_TASK[task]:
+        instead.append(_SYNONYMS[name])
     there = [TASKS[other].adjective for other, rows in _OF_TASK.items() if name in rows]
     return f"{name} is for {_either(there)} tasks" + (
         f"; use {_either(instead)}" if instead else ""
@@ -668,10 +588,8 @@ def shown_metrics(task: str) -> list[Metric]:
     return [row for row in _rows_of(task).values() if task in row.shown]
 
 
-def left_out(
-    metric: Metric | str, counts: ConfusionCounts, undefined: float | None = None
-) -> list[Label]:
-    """The classes that a mean over classes leaves out, because they have no value; O(classes).
+def left_out(metric: Metric | str, counts: Counts, undefined: float | None = None) -> list[Label]:
+    """The classes or labels that a mean over them leaves out, as they have no value; O(classes).
 
     Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
     mean's own, is a number: it is then the value of those classes.
@@ -681,8 +599,10 @@ def left_out(
     (['dog'], [])
     """
     row = metric if isinstance(metric, Metric) else find(metric)
-    if not isinstance(counts, ConfusionCounts):
-        raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
+    if not isinstance(counts, Counts):
+        raise MetricError(
+            f"left_out is about ConfusionCounts or LabelCounts, got {type(counts).__name__}"
+        )
     rule = row.mean_of
     if rule is None or not counts.total:
         return []
