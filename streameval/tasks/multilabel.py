@@ -212,7 +212,7 @@ class LabelSetInput(ClassInput):
                 expected = f"{len(self.classes)} scores, in the order of labels="
                 raise InputError(self.score_field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        elif true is None and given:
+        if true is None and given:
             true = self._named(next(iter(given)))
         scores = super()._shares(given, true) if given else {}
         if not given and self.closed:
