@@ -544,11 +544,11 @@ class MultilabelTask(Task):
     }
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {"threshold": (float, int, list)}
     usual: ClassVar[Mapping[str, str]] = {
-        "report": "accuracy hamming_loss precision_micro recall_micro f1_micro f1_macro "
+        "report": "accuracy hamming_loss precision_micro recall_micro f1_macro f1_micro "
         "f1_weighted f1_samples jaccard_samples",
-        "slices": "accuracy hamming_loss f1_micro f1_macro f1_samples",
-        "folds": "accuracy hamming_loss f1_micro f1_macro f1_samples",
-        "representation": "accuracy f1_micro f1_macro f1_samples",
+        "slices": "accuracy hamming_loss f1_macro f1_micro f1_samples",
+        "folds": "accuracy hamming_loss f1_macro f1_micro f1_samples",
+        "representation": "accuracy f1_macro f1_micro f1_samples",
         "single": "f1_micro",
     }
 
