@@ -61,8 +61,8 @@ class Predictions:
         "label; a list with --labels."
     )
     threshold: str | None = of_task(
-        "Smallest score predicted positive, 0.5 by default; or the best by youden, f1, mcc, "
-        "cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
+        "Smallest score predicted positive, 0.5 by default (multi-label: also LABEL=NUMBER); or "
+        "the best by youden, f1, mcc, cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
         metavar="NUMBER|RULE",
         autocompletion=complete_threshold,
     )
@@ -115,6 +115,8 @@ def evaluate(
         raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
     sources = reading.sources(files)
     fields = {name: getattr(given, name) for name in ("y_true", "y_pred", "score", "proba")}
+    held = options.task_fields(evaluated.task)
+    fields = {name: path for name, path in fields.items() if path or name in held}
     fields = meant_columns(sources[0], fields, scores_only=threshold is not None)
     names = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
@@ -133,10 +135,14 @@ def evaluate(
         also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
         more={name: value for name, value in more.items() if value is not None},
     )
+    if rule is not None and not spec.binary:
+        remedy = "give a number, or LABEL=NUMBER for each label"
+        raise OptionError.requires(f"--threshold {threshold}", "a binary task", remedy=remedy)
     details.check_window(spec.window)
+    details.check_task(spec.kind)
     gate.check(spec.slices, add="add")
     details.groups(spec.slices, spec.kind)
-    if spec.proba_pattern is not None:
+    if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
     _say_slow(sources)
