@@ -169,6 +169,8 @@ def predicted_windows(settings: RunSettings) -> dict[str, PredictedWindow]:
     """The windows whose predictions are counted before their labels, by their names in a store."""
     if settings.join is None or not settings.join.predictions:
         return {}
+    if TASKS[settings.evaluator.task].unlabelled is None:
+        return {}
     return {
         predictions_name(window.name, model): PredictedWindow(window, model)
         for window in settings.window
