@@ -126,7 +126,9 @@ else:
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is evaluated: the task, the metrics and the slices."""
 
-    task: Annotated[TaskChoice, about("`binary` or `multiclass`.")] = "binary"
+    task: Annotated[TaskChoice, about("`binary`, `multiclass`, `multilabel` or `regression`.")] = (
+        "binary"
+    )
     positive: Annotated[
         str | int | bool,
         about("""Binary: the positive label; `true` and `1` are one label. Text requires `labels`.
@@ -255,12 +257,15 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         str | None,
         about("The id that a label and its prediction share. Required by the join.", "id"),
     ] = None
-    y_true: Annotated[str | None, about("The true label.")] = "y_true"
+    y_true: Annotated[
+        str | None,
+        about("The true label; of a multi-label task a list of labels, of a regression a number."),
+    ] = "y_true"
     y_pred: Annotated[
         str | dict[str, str] | None,
         about(
-            """The predicted label; of several models a table from each of them to its field. Not
-            set: it follows from `score` or `proba`.""",
+            """The predicted label, or as `y_true` by its task; of several models a table from each
+            of them to its field. Not set: it follows from `score` or `proba`.""",
             "y_pred",
         ),
     ] = None
@@ -342,7 +347,7 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     predictions: Annotated[
         bool,
         about("""Whether each prediction is also counted when it is read, before its label: for
-        volume, drift and expected metrics."""),
+        volume, drift and expected metrics of a binary or multi-class task."""),
     ] = True
     examples: Annotated[
         Count | UnsetType,

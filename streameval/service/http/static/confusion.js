@@ -128,6 +128,8 @@ export const panel = {
       make("h3", { id: "examples-title" }), hiddenNote("examples-note"), examples.node),
     details),
   counted: true,
+  // Where events have no label, there is nothing to confuse.
+  hidden: ({ status, snapshot }) => snapshot.checkpoint.events > 0 && status.run?.classes === 0,
   start(page) {
     reload = () => page.reload("examples");
     details.addEventListener("toggle", () => page.reload("classes"));

@@ -3,6 +3,7 @@
 
 import { clear, draw, legend, lineOf } from "./charts.js";
 import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
+import { shownOf } from "./tasks.js";
 import * as text from "./text.js";
 
 /** @typedef {import("./charts.js").Theme} Theme */
@@ -35,6 +36,7 @@ export const panel = {
   node: section("curves", "Curves", { framed: false },
     hiddenNote("curves-note"), make("div", { class: "three" }, ...articles)),
   counted: true,
+  hidden: ({ status }) => !shownOf(status.run).curves,
   draw: show,
 };
 
