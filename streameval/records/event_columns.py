@@ -21,7 +21,14 @@ from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import slice_column
-from streameval.events.values import BoolArray, FloatArray, IntArray, LabelColumn, label_column
+from streameval.events.values import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LabelColumn,
+    factorised,
+    label_column,
+)
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]] | LabelColumn
 """An array; a list where types are mixed or text; label -> array for probabilities."""
@@ -177,9 +184,30 @@ def count_events(
         start += step
 
 
-def proba_column(number: int) -> str:
-    """The name of the column that holds the probabilities of one label."""
-    return f"proba:{number}"
+def part_column(name: str, number: int) -> str:
+    """The name of the column that holds what ``proba`` or label sets have of one label."""
+    return f"{name}:{number}"
+
+
+def label_sets(values: Iterable[Any], separator: str | None = None) -> LabelColumn:
+    """Sets of labels, each distinct one once as a tuple; a text is cut at the separator."""
+    return LabelColumn(*factorised([_labels_of(one, separator) for one in values]))
+
+
+def _labels_of(value: Any, separator: str | None) -> Any:
+    if isinstance(value, str) and separator is not None:
+        return tuple(labels_in_text(value, separator))
+    # None is a record without the field, which is bad.
+    return value if value is None else tuple(value)
+
+
+def labels_in_text(text: str, separator: str) -> Iterator[str]:
+    """The labels in a text, without blanks around them.
+
+    >>> list(labels_in_text("spam| ad", "|")), list(labels_in_text("", "|"))
+    (['spam', 'ad'], [])
+    """
+    return filter(None, map(str.strip, text.split(separator)))
 
 
 def distinct_values(column: Any) -> Iterable[Any]:

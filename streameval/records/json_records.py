@@ -32,7 +32,13 @@ from streameval.records.chunk import (
     RecordError,
     checked_chunk,
 )
-from streameval.records.event_columns import Column, EventColumns, joined, probability_columns
+from streameval.records.event_columns import (
+    Column,
+    EventColumns,
+    joined,
+    label_sets,
+    probability_columns,
+)
 from streameval.records.json_array import RecordLines, explained
 from streameval.states.backend import compiled
 
@@ -47,6 +53,8 @@ CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
+    "labels": list[int | str | bool | float],
+    "indicator": bool | float,
     "number": float,
     "weight": float,
     "probability": float | dict[str, float],
@@ -148,6 +156,8 @@ class JsonDecoder:
             values = list(map(get, records))
             if one.kind in ("label", "slice"):
                 columns[one.column] = _label_values(values)
+            elif one.kind == "labels":
+                columns[one.column] = label_sets(values, one.separator)
             elif one.kind in ("time", "id"):
                 columns[one.column] = values
             elif one.kind in ("probability", "probabilities"):
@@ -277,7 +287,7 @@ def _record_shape(
             branch = branch.setdefault(name, {})
             if not isinstance(branch, dict):
                 raise _clash(one)
-        leaf = one.kind, one.shares
+        leaf = one.kind, one.shares, one.separator
         if branch.setdefault(names[-1], leaf) != leaf:
             raise _clash(one)
     return _struct(tree, optional), [_getter(tree, split_path(one.path)) for one in fields]
@@ -317,7 +327,9 @@ def _struct(tree: dict[str, Any], optional: bool) -> Any:
     return msgspec.defstruct("Record", fields, gc=False)
 
 
-def _type(kind: Kind, shares: int | None) -> Any:
+def _type(kind: Kind, shares: int | None, separator: str | None) -> Any:
+    if separator is not None:
+        return _TYPES[kind] | str
     if shares is None:
         return _TYPES[kind]
     length = msgspec.Meta(min_length=shares, max_length=shares)
@@ -326,7 +338,7 @@ def _type(kind: Kind, shares: int | None) -> Any:
 
 def value_decoder(field: FieldRequest) -> msgspec.json.Decoder[Any]:
     """A decoder of the values of one field, where each is a text of its own."""
-    return msgspec.json.Decoder(_type(field.kind, field.shares))
+    return msgspec.json.Decoder(_type(field.kind, field.shares, field.separator))
 
 
 def error_in_text(text: str, field: FieldRequest) -> RecordError:
@@ -457,6 +469,14 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         good = number and isinstance(value, int)
     elif kind in ("label", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
+    elif kind == "labels" and isinstance(value, list):
+        each = (_error_in_value(v, FieldRequest(f"{path}[{n}]", "label")) for n, v in enumerate(value))
+        return next(filter(None, each), None)
+    elif kind == "labels":
+        good = isinstance(value, str) and field.separator is not None
+        code = "label_separator" if isinstance(value, str) else ""
+    elif kind == "indicator":
+        good = value in (0, 1)
     elif kind in ("probability", "probabilities") and isinstance(value, dict):
         return _error_in_shares({f"{path}.{label}": share for label, share in value.items()})
     elif field.shares is not None and isinstance(value, list):
