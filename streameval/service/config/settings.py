@@ -135,9 +135,10 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         """),
     ] = True
     threshold: Annotated[
-        float,
+        float | dict[str, float],
         about("""Binary: an event without `y_pred` is predicted positive if its score is at least
-        this."""),
+        this. Multi-label: it is predicted to have each label whose score is; or a table from each
+        label to its own."""),
     ] = 0.5
     labels: Annotated[
         list[str | int] | None,
@@ -272,7 +273,8 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     score: Annotated[
         str | dict[str, str] | None,
         about(
-            "Binary: the score of the positive label, any number; of several models a table.",
+            """Binary: the score of the positive label, any number; of several models a table.
+            Multi-label: an object from label to score.""",
             "score",
         ),
     ] = None

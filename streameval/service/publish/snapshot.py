@@ -105,7 +105,9 @@ class Report(Struct, frozen=True, kw_only=True):
 
     task: Task
     positive: Annotated[Label | UnsetType | None, note("Of a binary task.")] = UNSET
-    threshold: Annotated[Weight | UnsetType | None, note("Of a binary task.")] = UNSET
+    threshold: Annotated[
+        Weight | dict[str, float] | UnsetType | None, note("Of a binary or multi-label task.")
+    ] = UNSET
     window: Annotated[dict[str, str | int] | UnsetType, note("Its kind and options.")] = UNSET
     since: Annotated[Time | UnsetType, note("The first event time; missing: all.")] = UNSET
     labels_since: Annotated[Time | UnsetType, note("Of metrics of labels, if later.")] = UNSET
