@@ -31,6 +31,7 @@ from streameval.metrics import (
     multiclass,
     probability,
     ranking,
+    regression,
     score_profiles,
 )
 from streameval.metrics.agreement import *
@@ -53,6 +54,7 @@ from streameval.metrics.registry import (
     left_out,
     shown_metrics,
 )
+from streameval.metrics.regression import *
 from streameval.metrics.score_profiles import *
 from streameval.metrics.thresholds import ThresholdTable, threshold_table
 from streameval.metrics.undefined import Undefined, reason_of
@@ -68,6 +70,7 @@ __all__ += label_free.__all__
 __all__ += multiclass.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
+__all__ += regression.__all__
 __all__ += score_profiles.__all__
 
 for _name in __all__:

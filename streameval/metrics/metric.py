@@ -20,6 +20,7 @@ from streameval.states.registry import STATES
 BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
 MULTILABEL = frozenset({"multilabel"})
+REGRESSION = frozenset({"regression"})
 BOTH = BINARY | MULTICLASS
 PREDICTIONS = frozenset({"predictions"})
 CLASS_PREDICTIONS = frozenset({"class_predictions"})
@@ -38,6 +39,8 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "class_auc": "AUCs of the scores of several classes, averaged or pooled",
         "loss": "a mean of a loss of each event",
         "score": "a mean of scores or of probabilities",
+        "error": "a mean of a function of each error, of known second moments",
+        "moment": "a smooth function of moments of true and predicted numbers",
         "calibration": "gaps between probabilities and frequencies, over bins",
         "bootstrap": "anything else that resampled events have too",
         "none": "a number without a sampling error, or one that depends on order",

@@ -21,6 +21,7 @@ from streameval.metrics import (
     multilabel,
     probability,
     ranking,
+    regression,
 )
 from streameval.metrics.averages import undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
@@ -38,6 +39,7 @@ from streameval.metrics.metric import (
     MULTICLASS,
     MULTILABEL,
     PREDICTIONS,
+    REGRESSION,
     Metric,
     public_name,
 )
@@ -213,6 +215,67 @@ _MULTILABEL = (
         "F1 of all pairs of an event and a label",
         state="label_counts",
         tasks=MULTILABEL,
+    ),
+)
+
+_number_row = functools.partial(
+    _row, state="errors", tasks=REGRESSION, high=math.inf, direction="down", family="moment"
+)
+_fit_row = functools.partial(_number_row, low=-1.0, high=1.0, direction="up")
+
+_REGRESSION = (
+    _number_row(
+        regression.mean_error,
+        "mean of y_true − y_pred",
+        family="error",
+        low=-math.inf,
+        direction="none",
+        synonyms=("bias", "mean_bias_error", "me", "mbe"),
+    ),
+    _number_row(
+        regression.mean_absolute_error,
+        "mean of |y_true − y_pred|",
+        family="error",
+        synonyms=("mae", "l1_loss", "neg_mean_absolute_error"),
+    ),
+    _number_row(
+        regression.mean_squared_error,
+        "mean of (y_true − y_pred)²",
+        synonyms=("l2_loss", "neg_mean_squared_error"),
+    ),
+    _number_row(
+        regression.root_mean_squared_error,
+        "square root of the mean of (y_true − y_pred)²",
+        synonyms=("rmse", "neg_root_mean_squared_error"),
+    ),
+    _fit_row(
+        regression.r2,
+        "1 − Σ (y_true − y_pred)² / Σ (y_true − their mean)²",
+        low=-math.inf,
+        synonyms=("r_squared", "coefficient_of_determination"),
+    ),
+    _fit_row(
+        regression.explained_variance,
+        "1 − variance of y_true − y_pred / variance of y_true",
+        low=-math.inf,
+        synonyms=("ev",),
+    ),
+    _fit_row(
+        regression.pearson_r,
+        "correlation of y_true and y_pred",
+        synonyms=("pearson", "pearson_corrcoef", "pearson_corr_coef", "correlation"),
+    ),
+    _fit_row(
+        regression.concordance_correlation,
+        "2 · covariance / (both variances + the squared difference of the means)",
+        synonyms=("ccc", "concordance_corrcoef", "concordance_corr_coef"),
+    ),
+    _number_row(
+        regression.mean_pinball_loss,
+        "mean of alpha·(y_true − y_pred), or where negative of (1 − alpha)·(y_pred − y_true)",
+        family="error",
+        params=("alpha",),
+        synonyms=("pinball_loss", "quantile_loss"),
     ),
 )
 
@@ -409,6 +472,7 @@ ROWS: tuple[Metric, ...] = tuple(
         ),
         *_LABEL_FREE,
         *_MULTILABEL,
+        *_REGRESSION,
     )
 )
 """Every row, in the order of reports. A name may occur twice, once for each task."""

@@ -34,6 +34,7 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
 from streameval.states.label_counts import LabelCounts
@@ -55,6 +56,7 @@ _CLASS_PREDICTIONS = frozenset({"class_predictions"})
 _TWO_CLASSES = _BINARY | _PREDICTIONS
 _CLASSES = _MULTICLASS | _CLASS_PREDICTIONS
 _MULTILABEL = frozenset({"multilabel"})
+_REGRESSION = frozenset({"regression"})
 _NO_TASK: frozenset[str] = frozenset()
 
 
@@ -130,6 +132,7 @@ class StateRow:
 
 _LABELS = "labels: pass y_pred, a score= or proba= with each event"
 _SCORES = "scores: pass score= (or proba=) with each event"
+_NUMBERS = "predicted numbers: pass y_pred with each event"
 _PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
 
 
@@ -261,6 +264,7 @@ STATES: dict[str, StateRow] = {
             support=attrgetter("events"),
         ),
         _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
+        _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
             "joint_losses",

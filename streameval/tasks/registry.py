@@ -9,9 +9,10 @@ from streameval.tasks.comparison import ComparisonTask
 from streameval.tasks.multiclass import MulticlassTask
 from streameval.tasks.multilabel import MultilabelTask
 from streameval.tasks.predictions import ClassPredictionsTask, PredictionsTask
+from streameval.tasks.regression import RegressionTask
 from streameval.tasks.task import Task
 
-TaskName: TypeAlias = Literal["binary", "multiclass", "multilabel"] | str
+TaskName: TypeAlias = Literal["binary", "multiclass", "multilabel", "regression"] | str
 """The name of a task of an evaluator."""
 
 TASKS: dict[str, Task] = {
@@ -20,6 +21,7 @@ TASKS: dict[str, Task] = {
         BinaryTask(),
         MulticlassTask(),
         MultilabelTask(),
+        RegressionTask(),
         ComparisonTask(),
         PredictionsTask(),
         ClassPredictionsTask(),

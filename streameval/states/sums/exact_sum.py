@@ -37,6 +37,19 @@ def nearest_float(numerator: int, denominator: int) -> float:
         return -math.inf if numerator < 0 else math.inf
 
 
+_ROOT_BITS = 128
+"""Bits of a quotient whose root is taken as an integer."""
+
+
+def nearest_root(numerator: int, denominator: int) -> float:
+    """The square root of a fraction from 0, to the last bit, of any size."""
+    # Half the difference of the sizes, so that the quotient has some 128 bits.
+    shift = (_ROOT_BITS + denominator.bit_length() - numerator.bit_length()) // 2
+    up, down = (2 * shift, 0) if shift >= 0 else (0, -2 * shift)
+    root = math.isqrt((numerator << up) // (denominator << down))
+    return nearest_float(root << max(0, -shift), 1 << max(0, shift))
+
+
 def scaled_sum(
     forms: Sequence[dict[str, int]], factors: Iterable[int], unit: int, power: int = 1
 ) -> dict[str, int]:
@@ -140,6 +153,15 @@ class ExactSum:
         new = ExactSum()
         new._numerator, new._shift = self._numerator, self._shift
         return new
+
+    @property
+    def shift(self) -> int:
+        """A power of two that is a denominator of the sum, not in lowest terms."""
+        return self._shift
+
+    def over(self, shift: int) -> int:
+        """The numerator over 2**shift, which is at least :attr:`shift`."""
+        return self._numerator << (shift - self._shift)
 
     def as_integer_ratio(self) -> tuple[int, int]:
         """``(numerator, denominator)`` in lowest terms, as ``float.as_integer_ratio``."""
