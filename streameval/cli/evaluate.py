@@ -61,8 +61,8 @@ class Predictions:
         "label; a list with --labels."
     )
     threshold: str | None = of_task(
-        "Smallest score predicted positive, 0.5 by default; or the best by youden, f1, mcc, "
-        "cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
+        "Smallest score predicted positive, 0.5 by default; of label sets also LABEL=NUMBER; or the "
+        "best by youden, f1, mcc, cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
         metavar="NUMBER|RULE",
         autocompletion=complete_threshold,
     )
@@ -136,7 +136,7 @@ def evaluate(
     details.check_window(spec.window)
     gate.check(spec.slices, add="add")
     details.groups(spec.slices, spec.kind)
-    if spec.proba_pattern is not None:
+    if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
     _say_slow(sources)

@@ -56,6 +56,9 @@ MISSING: Mapping[Kind, str] = {
 }
 """Remedies for an empty field."""
 
+SEPARATE = "of one text pass label_separator= with what stands between the labels, such as '|'"
+"""The remedy for a text in place of a list of labels."""
+
 _COMMAND, _SETTINGS = 0, 1
 
 _REMEDIES: Mapping[str, tuple[str, str]] = {
@@ -189,6 +192,11 @@ class FieldRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "column", self.column or self.path)
+
+    @property
+    def holds_labels(self) -> bool:
+        """Whether text that is read has labels, whose type is inferred."""
+        return self.kind == "label" or self.separator is not None
 
 
 class RecordError(NamedTuple):

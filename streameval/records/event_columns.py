@@ -189,16 +189,22 @@ def part_column(name: str, number: int) -> str:
     return f"{name}:{number}"
 
 
-def label_sets(values: Iterable[Any], separator: str | None = None) -> LabelColumn:
+def label_sets(values: list[Any], separator: str | None = None) -> Column:
     """Sets of labels, each distinct one once as a tuple; a text is cut at the separator."""
-    return LabelColumn(*factorised([_labels_of(one, separator) for one in values]))
+    sets = [_label_set(value, separator) for value in values]
+    try:
+        return LabelColumn(*factorised(sets))
+    except TypeError:  # a mapping, or what the evaluator refuses
+        return sets
 
 
-def _labels_of(value: Any, separator: str | None) -> Any:
+def _label_set(value: Any, separator: str | None) -> Any:
+    """A set of labels as a tuple; anything else as it is."""
     if isinstance(value, str) and separator is not None:
         return tuple(labels_in_text(value, separator))
-    # None is a record without the field, which is bad.
-    return value if value is None else tuple(value)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(value) if isinstance(value, (list, set, frozenset)) else value
 
 
 def labels_in_text(text: str, separator: str) -> Iterator[str]:
@@ -270,6 +276,8 @@ def _canonical(column: Column, name: str) -> Column:
     if not isinstance(column, LabelColumn):
         return column
     labels, codes = column
+    if any(isinstance(label, tuple) for label in labels):  # label sets
+        return plain_values(column)
     of_slices = name.startswith(SLICE)
     if not of_slices and name.partition(":")[0] not in ("y_true", "y_pred"):
         return plain_values(column)

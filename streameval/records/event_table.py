@@ -210,14 +210,15 @@ class PartCounter:
 
     def with_columns(self, names: Iterable[object]) -> Self:
         """The counter with the columns that a pattern of probabilities matches."""
-        pattern = self.spec.proba_pattern
-        if pattern is None:
+        if not self.spec.patterns:
             return self
         known = list(map(str, names))
-        matching = pattern.matching(known)
-        if not matching:
-            raise no_table_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
-        return replace(self, spec=replace(self.spec, proba=matching))
+        found: dict[str, Any] = {}
+        for name, pattern in self.spec.patterns.items():
+            found[name] = pattern.matching(known)
+            if not found[name]:
+                raise no_table_column(name, f"{pattern.prefix}…{pattern.suffix}", known)
+        return replace(self, spec=replace(self.spec, **found))
 
     def columns_in(self, names: Iterable[object]) -> list[str]:
         """The columns to read of a table, each once; raises InputError for a missing one."""
@@ -335,11 +336,11 @@ class PartCounter:
 
     def _file(self, path: str) -> Iterator[dict[str, Any]]:
         """The tables of a file that the command line reads; a bad record raises InputError."""
-        if self.spec.proba_pattern is not None:
+        for name in self.spec.patterns:
             raise InputError(
-                "proba",
+                name,
                 expected="a field, or a mapping from labels to fields, for files",
-                got=shown(self.spec.proba),
+                got=shown(getattr(self.spec, name)),
             )
         # A list of probabilities has no labels in a table.
         wanted = [replace(one, shares=None) for one in self.spec.field_requests()]

@@ -25,6 +25,7 @@ from streameval.records.blocks import Block, Readable, line_blocks
 from streameval.records.chunk import (
     EXPECTED,
     MISSING,
+    SEPARATE,
     BadRecords,
     Chunk,
     FieldRequest,
@@ -351,8 +352,14 @@ def error_in_text(text: str, field: FieldRequest) -> RecordError:
         error = _error_in_value(value, field)
         if error is not None:
             return error
-    remedy = "write it as JSON, with commas: [0.25, 0.75]" if text.startswith("[") else ""
     got = f"the text {shown(text)}" if text else "nothing"
+    if field.kind == "labels" and not text.startswith("["):
+        remedy = MISSING[field.kind] if not text else SEPARATE
+        return RecordError(
+            field.path, _expected(field), got, remedy, "label_separator" if text else ""
+        )
+    example = '["a", "b"]' if field.kind == "labels" else "[0.25, 0.75]"
+    remedy = f"write it as JSON, with commas: {example}" if text.startswith("[") else ""
     return RecordError(field.path, _expected(field), got, remedy)
 
 
@@ -474,7 +481,7 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         return next(filter(None, each), None)
     elif kind == "labels":
         good = isinstance(value, str) and field.separator is not None
-        code = "label_separator" if isinstance(value, str) else ""
+        remedy, code = (SEPARATE, "label_separator") if isinstance(value, str) else ("", "")
     elif kind == "indicator":
         good = value in (0, 1)
     elif kind in ("probability", "probabilities") and isinstance(value, dict):

@@ -29,7 +29,7 @@ from streameval.records.chunk import (
     missing_value,
     no_column,
 )
-from streameval.records.event_columns import Column, EventColumns
+from streameval.records.event_columns import Column, EventColumns, label_sets
 
 _ROWS = 1 << 16
 """Rows of a data frame converted at once."""
@@ -132,6 +132,8 @@ def _column(values: Any, field: FieldRequest) -> Column:
         given = values if hasattr(values, "dtype") or isinstance(values, list) else list(values)
         times = event_times(given, len(given), field.unit, field.path)
         return times.view("datetime64[us]")
+    if field.kind == "labels":
+        return set_column(values, field.path, field.separator)
     if field.kind in ("probability", "probabilities"):
         table = values if isinstance(values, Mapping) else named_columns(values)
         if table is not None:
@@ -146,6 +148,18 @@ def _column(values: Any, field: FieldRequest) -> Column:
         return array
     values_of: list[Any] = array.tolist()
     return values_of
+
+
+def set_column(values: Any, field: str, separator: str | None = None) -> Column:
+    """Sets of labels: collections, texts with a separator, or rows or columns of indicators."""
+    table = values if isinstance(values, Mapping) else named_columns(values)
+    if table is not None:
+        return {label: column_array(column, field) for label, column in table.items()}
+    if hasattr(values, "tocsr"):
+        values = values.toarray()  # of scipy
+    if getattr(values, "ndim", 1) == 2:
+        return np.asarray(values)
+    return label_sets(column_array(values, field).tolist(), separator)
 
 
 def probability_block(values: Any, field: str) -> FloatArray:
