@@ -302,7 +302,7 @@ def _check_join(settings: RunSettings) -> None:
     if settings.join.examples and task.truth not in ("two classes", "classes"):
         raise OptionError.conflicts(
             "join.examples",
-            f"evaluator.task = {shown(task.name)}, which has no confusion matrix",
+            f'evaluator.task = "{task.name}", which has no confusion matrix',
             remedy="leave examples out",
         )
     if settings.fields.id is None:
