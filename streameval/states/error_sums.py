@@ -104,8 +104,7 @@ class ErrorSums(SumVector):
     @property
     def total(self) -> Weight:
         """Σ weight: an int, or a float once :attr:`exact` is False."""
-        count = self.count
-        return count.as_integer_ratio()[0] if self._exact else count.value()
+        return weight_of(self.count, self._exact)
 
     weight = total
 
@@ -174,11 +173,9 @@ class ErrorSums(SumVector):
 
     def _fault(self, terms: Any = None) -> str:
         at = self.moments()
-        if self._exact and at.count_shift:
-            return ".count: expected a whole weight"
-        sound = 0 <= at.count <= MOST_WEIGHT << at.count_shift
-        if not at.count:
-            sound = not any(at[:7])
+        if fault := weight_fault(at.count, 1 << at.count_shift, self._exact):
+            return fault
+        sound = at.count > 0 or not any(at[:7])
         # No variance is negative, no correlation above 1, and no mean |e| below |mean e|.
         sound = sound and min(at.true_spread, at.predicted_spread, at.error_spread) >= 0
         sound = sound and at.joint_spread**2 <= at.true_spread * at.predicted_spread
@@ -187,9 +184,20 @@ class ErrorSums(SumVector):
         return "" if sound else self._no_events()
 
 
-def add_one_by_one(
-    state: SumVector, y_true: Any, given: Any, weight: WeightArray | None
-) -> None:
+def weight_of(count: ExactSum, exact: bool) -> Weight:
+    """The sum of weights: an int, or a float where they are not whole."""
+    return count.as_integer_ratio()[0] if exact else count.value()
+
+
+def weight_fault(numerator: int, denominator: int, exact: bool) -> str:
+    """Why no events have this weight, or an empty text."""
+    if exact and denominator != 1:
+        return ".count: expected a whole weight"
+    sound = 0 <= numerator <= MOST_WEIGHT * denominator
+    return "" if sound else ".count: no events have this weight"
+
+
+def add_one_by_one(state: SumVector, y_true: Any, given: Any, weight: WeightArray | None) -> None:
     """Add columns to a state as its events one by one."""
     SumVector._add_many(state, y_true, given, weight)
 

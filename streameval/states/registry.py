@@ -34,6 +34,9 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.error_moments import ErrorMoments
+from streameval.states.error_ratios import RatioSquares, RatioSums
+from streameval.states.error_residuals import ResidualIndex
 from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
@@ -107,6 +110,8 @@ class StateRow:
     """
     kept_for_intervals_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
+    requested_only: bool = False
+    """Whether it is kept only where ``metrics=`` names a metric that reads it."""
     counts_some: bool = False
     """Whether it may count fewer events than another of its feed, whatever the weights."""
     of_probabilities: bool = False
@@ -238,11 +243,11 @@ STATES: dict[str, StateRow] = {
         _row(
             "label_weights",
             WeightSquares,
-            _TWO_CLASSES | _CLASSES,
+            _TWO_CLASSES | _CLASSES | _REGRESSION,
             _LABELS,
             input="labels",
             kernel="weights",
-            kept_for_intervals_of=frozenset({"confusion"}),
+            kept_for_intervals_of=frozenset({"confusion", "errors", "error_ratios", "residuals"}),
         ),
         _row(
             "score_weights",
@@ -265,6 +270,34 @@ STATES: dict[str, StateRow] = {
         ),
         _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
         _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
+        _row("error_ratios", RatioSums, _REGRESSION, _NUMBERS, input="labels"),
+        _row(
+            "residuals",
+            ResidualIndex,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            make=ResidualIndex.of_plan,
+            weighted_sum=weighted_sum.index,
+            refuses=_REGRESSION,
+            requested_only=True,
+        ),
+        _row(
+            "error_moments",
+            ErrorMoments,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            kept_for_intervals_of=frozenset({"errors"}),
+        ),
+        _row(
+            "error_ratio_squares",
+            RatioSquares,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            kept_for_intervals_of=frozenset({"error_ratios"}),
+        ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
             "joint_losses",

@@ -103,7 +103,11 @@ class StatePlan:
     def everything(cls, task: TaskName, bins: int = 10, **options: Any) -> StatePlan:
         """What all metrics of the task read; options as of :meth:`for_states`."""
         rows = states_of(task, STATES)
-        names = {row.name for row in rows if not (row.kept_for_intervals_of or row.ordered)}
+        names = {
+            row.name
+            for row in rows
+            if not (row.kept_for_intervals_of or row.ordered or row.requested_only)
+        }
         return cls.for_states(task, names, bins, **options)
 
     @classmethod

@@ -19,11 +19,11 @@ from streameval.states.sums.fixed_point import Limbs, chunks, sum_limbs
 
 _MANTISSA_BITS = 53
 
-_MOST_SHIFT = 3 * 1074
-"""The square of the smallest float times the smallest float."""
+_MOST_SHIFT = 5 * 1074
+"""The fourth power of the smallest float times the smallest float, as a weight."""
 
-_MOST_BITS = _MOST_SHIFT + 3 * 1024 + 64
-"""Bits of 2**64 terms as large as a float times a float squared can be."""
+_MOST_BITS = _MOST_SHIFT + 5 * 1024 + 64
+"""Bits of 2**64 terms as large as a weight times the fourth power of a float can be."""
 
 _INVERSE_BITS = 128
 """Bits of 1 / unit that scale exact sums."""
