@@ -46,7 +46,7 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.evaluator.spellings import explains_attributes
 from streameval.events.time import event_time, iso_time
 from streameval.events.values import Label, Weight, canonical_label
-from streameval.metrics.averages import exact_sum
+from streameval.metrics.averages import Counts, exact_sum
 from streameval.metrics.calibration import CalibrationCurve
 from streameval.metrics.curves import (
     CURVES,
@@ -57,6 +57,7 @@ from streameval.metrics.curves import (
 )
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import LABEL_PARAMS, Metric, call, row_named
+from streameval.metrics.multilabel import left_out_events
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import (
     METRICS,
@@ -72,6 +73,8 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
+from streameval.states.label_counts import LabelCounts
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.lock import Lock, new_lock
 from streameval.states.ranking.coarse_score import coarse
 from streameval.states.registry import STATES
@@ -117,6 +120,7 @@ _OF_ORDER = (
     "Evaluator"
 )
 
+_AVERAGED = ("micro", "macro", "weighted")
 _SHOWN_VALUES = 4
 """Metrics of a representation."""
 
@@ -250,6 +254,12 @@ def _coded(given: Any, codes: Mapping[Label, Label], name: str) -> Any:
             _code(label, codes, name): _coded(inner, codes, name) for label, inner in given.items()
         }
     return [_code(label, codes, name) for label in given] if name == "labels" else given
+
+
+def _check_known(label: Label, known: Sequence[Label], kind: str) -> None:
+    if label not in known:
+        expected, near = f"one of {len(known)} {kind}", did_you_mean(str(label), known)
+        raise InputError("label", expected=expected, got=shown(label), remedy=near)
 
 
 def _titles(
@@ -651,13 +661,8 @@ class Readings:
         params = context.counted(params) if params else params
         value = self._named(context.bound(metric, params)(state_set))
         reason = reason_of(value)
-        if not reason and metric.state == "confusion" and state_set.confusion is not None:
-            names = context.names()
-            missing = left_out(metric, state_set.confusion, context.undefined)
-            if missing:
-                some = ", ".join(str(names.get(label, label)) for label in missing[:5])
-                more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-                reason = f"without the undefined {some}{more}"
+        if not reason and metric.rule is not None:
+            reason = self._without(metric, getattr(state_set, metric.state))
         found = bounds = None
         if level is not None:
             found = self._interval(
@@ -667,6 +672,20 @@ class Readings:
             bounds = self._bounds(metric, state_set, params)
         support = state_set.support(metric.state)
         return ReportRow(name, float(value), reason, support, found, bounds)
+
+    def _without(self, metric: Metric, counts: Any) -> str:
+        """Which classes, labels or events a mean leaves out, in words; empty where none."""
+        undefined = self._context.undefined
+        if isinstance(counts, LabelSetCounts):
+            weight = left_out_events(metric, counts, undefined)
+            return f"without {count_text(weight)} events of no value" if weight else ""
+        missing = [] if counts is None else left_out(metric, counts, undefined)
+        if not missing:
+            return ""
+        names = self._context.names()
+        some = ", ".join(str(names.get(label, label)) for label in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        return f"without the undefined {some}{more}"
 
     @locked
     def classification_report(
@@ -703,21 +722,29 @@ class Readings:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
         self._require_labels("classification_report")
         context, names = self._context, self._context.names()
-        state_set = self._fed("classification_report", "confusion")
-        counts: ConfusionCounts = state_set.confusion
+        families = ("precision", "recall", "f1")
+        task = MulticlassTask.name if context.positive is not None else context.plan.task
+        counts = self._counts("classification_report")
+        state_set = self._window.current()
+        every_row = {row.name: row for row in task_metrics(task)}
         params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
         every = set(chosen) >= set(counts.labels)
         titles = _titles(chosen, names, target_names)
-        task, families = MulticlassTask.name, ("precision", "recall", "f1")
-        shown_averages = ("macro", "weighted") if every else ("micro", "macro", "weighted")
+        # Of one class an event, the micro average of all classes is the accuracy.
+        exclusive = isinstance(counts, ConfusionCounts)
+        shown_averages = ["macro", "weighted"] if every and exclusive else [*_AVERAGED]
+        if every and "f1_samples" in every_row and context.plan.serves("label_sets"):
+            shown_averages.append("samples")
         of_average = {
             f"{average} avg": [find(f"{family}_{average}", task) for family in families]
             for average in shown_averages
         }
 
         def value(metric: Metric, **more: Any) -> Any:
-            return metric.bind(undefined=context.undefined, **more)(counts)
+            return metric.bind(undefined=context.undefined, **more)(
+                getattr(state_set, metric.state)
+            )
 
         support = value(find("support", task, None))
         columns = [value(find(family, task, None), **params) for family in families]
@@ -725,17 +752,23 @@ class Readings:
             title: (*(float(column[label]) for column in columns), support.get(label, 0))
             for label, title in zip(chosen, titles, strict=True)
         }
-        total = counts.total if every else exact_sum([row[-1] for row in rows.values()])
+        total = exact_sum([row[-1] for row in rows.values()])
+        if every and exclusive:
+            total = counts.total
+        # A mean over events is of all labels.
+        params = {} if every and not exclusive else params
         averages = {
             title: (*(float(value(metric, **params)) for metric in metrics), total)
             for title, metrics in of_average.items()
         }
-        of_all = find("accuracy", task) if every else None
+        of_all = find("accuracy", task) if every and exclusive else None
         accuracy = None if of_all is None else float(value(of_all))
         report = ClassificationReport(rows, accuracy, total, averages, digits=digits)  # type: ignore[arg-type]
         if level is None:
             return report
-        of_classes = [find(family) for family in families]
+        of_classes = [
+            replace(find(family), state=every_row["f1_macro"].state) for family in families
+        ]
         # An average of all classes has a formula, whatever their order.
         params = {} if every else params
         ends = functools.partial(self._interval, state_set=state_set, level=level)
@@ -815,10 +848,11 @@ class Readings:
         """One class against all others, as the view of a binary task; O(scores of the class).
 
         Its score is the probability that the events gave to the class, so that it has the
-        curves, cut-points and metrics of scores, and no predicted labels.
+        curves, cut-points and metrics of scores, and no predicted labels. A label of sets of
+        labels has the metrics of its predicted label.
 
         Args:
-            label: A class of a multi-class task.
+            label: A class of a multi-class task, or a label of a multi-label one.
 
         Returns:
             A view of the events counted until now; it does not change.
@@ -836,12 +870,11 @@ class Readings:
         context = self._context
         if context.positive is not None:
             raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
+        if context.plan.task_row.truth == "label sets":
+            return self._one_label(label)
         scores: ClassScores = self._fed("one_vs_rest", "class_scores").class_scores
         known = scores.labels if context.plan.labels is None else context.plan.labels
-        if label not in known:
-            near = did_you_mean(str(label), known)
-            expected = f"one of {len(known)} classes"
-            raise InputError("label", expected=expected, got=shown(label), remedy=near)
+        _check_known(label, known, "classes")
         index = scores.one_vs_rest(label)
         bins, most = context.plan.bins, index.max_scores
         task = BinaryTask.name if context.input.labelled else PredictionsTask.name
@@ -851,6 +884,19 @@ class Readings:
         of_one = BinaryInput if context.input.labelled else ScoredInput
         of_class = ViewContext(plan, of_one(str(label)), context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_class)
+
+    def _one_label(self, label: Label) -> View:
+        """A label of sets of labels as the view of a binary task."""
+        context = self._context
+        counts = self._counts("one_vs_rest")
+        _check_known(label, counts.labels, "labels")
+        plan = StatePlan(BinaryTask.name, frozenset({"confusion"}), context.plan.bins)
+        binary = StateSet(plan)
+        tp, fp, fn, tn = counts.binary(label)
+        cells = [(1, 1, tp), (0, 1, fp), (1, 0, fn), (0, 0, tn)]
+        binary.confusion.add_pairs([cell for cell in cells if cell[2]])
+        of_label = ViewContext(plan, BinaryInput(str(label)), context.undefined)
+        return View(cast(Window, _Unchanging(binary)), of_label)
 
     @locked
     def thresholds(self, /, name: CutPointName | str, **params: Any) -> CutPoint:
@@ -963,17 +1009,52 @@ class Readings:
             raise MetricError(refusal)
         return panes
 
+    def _counts(self, name: str) -> Counts:
+        """The counts of each class or label; raises MetricError where the task has none."""
+        of_classes = {row.name: row for row in task_metrics(self._context.plan.task)}
+        if "f1_macro" not in of_classes:
+            raise MetricError(f"{name} is not for {self._context.plan.task} tasks")
+        state = of_classes["f1_macro"].state
+        counts: Counts = getattr(self._fed(name, state), state)
+        return counts
+
     @property
     @locked
     def confusion(self) -> ConfusionCounts:
-        """The confusion counts under the user's labels; a copy."""
+        """The confusion counts under the user's labels; a copy.
+
+        Raises:
+            MetricError: Sets of labels, which have no pairs of classes.
+        """
         self._require_labels("confusion")
-        counts: ConfusionCounts = self._fed("confusion", "confusion").confusion
+        counts = self._counts("confusion")
+        if isinstance(counts, LabelCounts):
+            raise MetricError("confusion is of classes; of sets of labels read label_counts")
         names = self._context.names()
         if not names:
             return counts.copy()
         # Rows ascend by name, whichever label is the positive one.
         return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
+
+    @property
+    @locked
+    def label_counts(self) -> LabelCounts:
+        """True and false positives and negatives of each label; a copy.
+
+        Raises:
+            MetricError: Another task than multi-label.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multilabel").update({"ad", "spam"}, {"spam"})
+        >>> print(ev.label_counts)
+        label  tp  fp  fn  tn
+        ad      0   0   1   0
+        spam    1   0   0   0
+        """
+        counts = self._counts("label_counts")
+        if not isinstance(counts, LabelCounts):
+            raise MetricError("label_counts is of sets of labels; of classes read confusion")
+        return counts.copy()
 
 
 class View(Readings, metaclass=PublicClass):

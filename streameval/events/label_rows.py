@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label
+
+_BLOCK = 1 << 22
+"""Pairs of an event and a label that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +48,12 @@ class LabelRows:
         np.cumsum(np.count_nonzero(cells, axis=1), out=starts[1:])
         return cls(starts, places % width if width else places)
 
+    @classmethod
+    def of_keys(cls, keys: IntArray, length: int, width: int) -> Self:
+        """The rows of ascending numbers ``event * width + code``, each once."""
+        starts = np.searchsorted(keys, np.arange(length + 1, dtype=np.int64) * max(width, 1))
+        return cls(starts.astype(np.int64), keys % max(width, 1))
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 
@@ -65,6 +75,24 @@ class LabelRows:
         values = None if self.values is None else self.values[cells]
         return type(self)(starts, self.codes[cells], values)
 
+    def kept(self, cells: BoolArray) -> Self:
+        """The rows of some of the codes."""
+        before = np.zeros(len(cells) + 1, dtype=np.int64)
+        np.cumsum(cells, out=before[1:])
+        return self._taken(before[self.starts], cells)
+
+    def common(self, other: LabelRows, width: int) -> LabelRows:
+        """The codes that both have of each event, out of ``width``."""
+        inside = np.zeros(len(other.codes), dtype=np.bool_)
+        step = max(1, _BLOCK // max(width, 1))
+        for first in range(0, len(self), step):
+            mine, theirs = self[first : first + step], other[first : first + step]
+            mask = np.zeros(len(mine) * width, dtype=np.bool_)
+            mask[mine.rows * width + mine.codes] = True
+            at = int(other.starts[first])
+            inside[at : at + len(theirs.codes)] = mask[theirs.rows * width + theirs.codes]
+        return LabelRows(other.starts, other.codes).kept(inside)
+
     @property
     def lengths(self) -> IntArray:
         """How many labels each event has."""
@@ -79,7 +107,7 @@ class LabelRows:
         """The labels of each event."""
         named = [labels[code] for code in self.codes.tolist()]
         ends = self.starts.tolist()
-        return [frozenset(named[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [frozenset(named[a:b]) for a, b in pairwise(ends)]
 
     def mappings(self, labels: Sequence[Label]) -> list[dict[Label, float]]:
         """The score of each label of each event."""
@@ -88,4 +116,4 @@ class LabelRows:
             (labels[c], v) for c, v in zip(self.codes.tolist(), self.values.tolist(), strict=True)
         ]
         ends = self.starts.tolist()
-        return [dict(pairs[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [dict(pairs[a:b]) for a, b in pairwise(ends)]

@@ -17,8 +17,12 @@ from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
+from streameval.states.label_counts import LabelCounts
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
+
+Counts = ConfusionCounts | LabelCounts
+"""Of classes, of which an event has one, or of labels, of which it has any number."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -33,11 +37,13 @@ class WholeCounts(NamedTuple):
     total: int
 
 
-def whole_counts(counts: ConfusionCounts) -> WholeCounts:
+def whole_counts(counts: Counts) -> WholeCounts:
     """Correct, true and predicted weight of each class, in integers; O(classes), else O(cells)."""
     counts = counts.whole
     if counts.exact:
         return WholeCounts(*counts.per_class(), counts.total)  # type: ignore[arg-type]
+    if isinstance(counts, LabelCounts):
+        return _whole_labels(counts)
     labels = counts.labels
     row = {label: n for n, label in enumerate(labels)}
     correct = [0] * len(labels)
@@ -51,6 +57,24 @@ def whole_counts(counts: ConfusionCounts) -> WholeCounts:
     return WholeCounts(labels, correct, true, predicted, sum(true))
 
 
+def _whole_labels(counts: LabelCounts) -> WholeCounts:
+    labels, right, true, predicted = counts.per_class()
+    whole = whole_weights([counts.total, *right, *true, *predicted])
+    total, size = whole[0], len(labels)
+    columns = [whole[1 + n * size : 1 + (n + 1) * size] for n in range(3)]
+    # Floats are rounded: no label is of more events than there are.
+    most = max((t + p - c for c, t, p in zip(*columns, strict=True)), default=0)
+    return WholeCounts(labels, *columns, max(total, most))
+
+
+def whole_weights(weights: Collection[Weight]) -> list[int]:
+    """Weights as integers, up to one common factor."""
+    ratios = [weight.as_integer_ratio() for weight in weights]
+    # Every denominator is a power of two: the largest is a multiple of the others.
+    scale = max((denominator for _, denominator in ratios), default=1)
+    return [numerator * (scale // denominator) for numerator, denominator in ratios]
+
+
 def whole_cells(counts: ConfusionCounts) -> Iterable[tuple[Label, Label, int]]:
     """The cells ``(true, predicted, weight)`` on the same scale as :func:`whole_counts`."""
     counts = counts.whole
@@ -58,10 +82,9 @@ def whole_cells(counts: ConfusionCounts) -> Iterable[tuple[Label, Label, int]]:
 
 
 def _scaled_cells(counts: ConfusionCounts) -> list[tuple[Label, Label, int]]:
-    cells = [(true, pred, weight.as_integer_ratio()) for true, pred, weight in counts.cells()]
-    # Every denominator is a power of two: the largest is a multiple of the others.
-    scale = max((denominator for _, _, (_, denominator) in cells), default=1)
-    return [(true, pred, n * (scale // d)) for true, pred, (n, d) in cells]
+    cells = list(counts.cells())
+    weights = whole_weights([weight for _, _, weight in cells])
+    return [(true, pred, n) for (true, pred, _), n in zip(cells, weights, strict=True)]
 
 
 class _Need(NamedTuple):
@@ -89,6 +112,11 @@ _NEEDS: dict[str, _Need] = {
     ),
     "others predicted": _Need(
         lambda c, t, p, s: s - p, "every event was predicted {}", "predicted for every event"
+    ),
+    "others either": _Need(
+        lambda c, t, p, s: 2 * s - t - p,
+        "every event is truly {} and was predicted so",
+        "true of every event and predicted for every one",
     ),
     "false positives": _Need(
         lambda c, t, p, s: p - c,
@@ -144,13 +172,13 @@ class Rule(NamedTuple):
 
     def value(self, numerator: float, denominator: float) -> float:
         value = numerator / denominator
-        return math.sqrt(value) if self.root else value
+        return math.copysign(math.sqrt(abs(value)), value) if self.root else value
 
     def scaled(self, numerator: int, denominator: int, weight: int = 1) -> int:
         """``weight · value`` in units of 2⁻⁶⁴, rounded down: a term that sums in any order."""
         if self.root:
-            square = (weight * weight * numerator << 2 * FRACTION_BITS) // denominator
-            return math.isqrt(square)
+            square = (weight * weight * abs(numerator) << 2 * FRACTION_BITS) // denominator
+            return math.isqrt(square) if numerator >= 0 else -math.isqrt(square)
         return (weight * numerator << FRACTION_BITS) // denominator
 
     def reason(self, correct: int, true: int, predicted: int, total: int) -> str:
@@ -163,7 +191,7 @@ class Rule(NamedTuple):
 
 def averaged(
     rule: Rule,
-    counts: ConfusionCounts,
+    counts: Counts,
     average: Average | None,
     positive: Label | None,
     undefined: float | None,
@@ -188,6 +216,8 @@ def averaged(
         return _no_value(rule, *found, positive, undefined)
     check_choice("average", average, ("binary", "macro", "micro", "weighted", None))
     chosen = None if labels is None else _chosen(whole_counts(counts), chosen_labels(labels))
+    if isinstance(counts, LabelCounts) and chosen is None:
+        chosen = whole_counts(counts)
     if average == "micro":
         return _micro(rule, counts, chosen, undefined)
     whole = chosen or whole_counts(counts)
@@ -244,7 +274,7 @@ def _no_value(
     return undefined_value(rule.reason(c, t, p, s), undefined, label)
 
 
-def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, int, int]:
+def one_class_counts(counts: Counts, label: Label) -> tuple[int, int, int, int]:
     """Correct, true and predicted weight of a class, and the total, in integers."""
     total = counts.total
     if type(total) is int:
@@ -281,7 +311,7 @@ def _mean(rule: Rule, whole: WholeCounts, undefined: float | None, *, by_support
 
 
 def _micro(
-    rule: Rule, counts: ConfusionCounts, chosen: WholeCounts | None, undefined: float | None
+    rule: Rule, counts: Counts, chosen: WholeCounts | None, undefined: float | None
 ) -> float:
     """The rule of the counts of all classes added up, or of some: FP and FN may differ then."""
     if chosen is None:

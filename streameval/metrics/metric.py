@@ -35,6 +35,9 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
     {
         "proportion": "a share of independent events",
         "confusion": "a smooth function of the confusion's cells",
+        "label_micro": "a function of the labels' counts added up",
+        "label_samples": "a mean over events of a ratio of each one's labels",
+        "label_mean": "a mean over labels of a function of each one's counts",
         "auc": "AUC, or a linear function of it",
         "class_auc": "AUCs of the scores of several classes, averaged or pooled",
         "loss": "a mean of a loss of each event",
@@ -201,8 +204,8 @@ class Metric:
     rule: Rule | None = None
     """For a metric of one class, or its average over classes, how a class's value is computed."""
     average: str = "binary"
-    """With `rule`: ``binary`` (one class), ``macro``, ``weighted`` or ``micro``, to which a
-    weighted mean that equals the micro average belongs."""
+    """With `rule`: ``binary`` (one class), ``macro``, ``weighted``, ``samples`` (over events) or
+    ``micro``, to which a weighted mean that equals the micro average belongs."""
     family: str = "bootstrap"
     """What kind of number it is, which decides its interval; a name of :data:`FAMILIES`."""
 

@@ -23,7 +23,7 @@ from streameval.metrics import (
     ranking,
     regression,
 )
-from streameval.metrics.averages import undefined_classes, whole_counts
+from streameval.metrics.averages import Counts, undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import (
     expected_calibration_error,
@@ -37,13 +37,11 @@ from streameval.metrics.metric import (
     BINARY,
     CLASS_PREDICTIONS,
     MULTICLASS,
-    MULTILABEL,
     PREDICTIONS,
     REGRESSION,
     Metric,
     public_name,
 )
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, measured_tasks, one_of_tasks, task_names
 
@@ -206,15 +204,6 @@ _LABEL_FREE = (
         family="score",
         direction="none",
         synonyms=("confidence", "average_confidence"),
-    ),
-)
-
-_MULTILABEL = (
-    _row(
-        multilabel.f1_micro,
-        "F1 of all pairs of an event and a label",
-        state="label_counts",
-        tasks=MULTILABEL,
     ),
 )
 
@@ -471,7 +460,7 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
         *_LABEL_FREE,
-        *_MULTILABEL,
+        *multilabel.label_rows(),
         *_REGRESSION,
     )
 )
@@ -482,7 +471,8 @@ _OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in measured_tasks()
 }
 
-_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+# Of several rows of a name the first one: those of later tasks stand after them.
+_METRICS = {row.name: row for row in (*ROWS, *ROWS[::-1], *_OF_TASK[task_names()[0]].values())}
 METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
@@ -499,6 +489,7 @@ _WITH_PARAMETER = (
 _NO_METRIC: Mapping[str, str] = {
     "confusion_matrix": "ev.confusion",
     "confusion": "ev.confusion",
+    "multilabel_confusion_matrix": "ev.label_counts.to_array()",
     "classification_report": "ev.classification_report()",
     "roc_curve": 'ev.curve("roc")',
     "precision_recall_curve": 'ev.curve("precision_recall")',
@@ -555,7 +546,17 @@ def _with_average(name: str, task: str | None, average: str | None) -> Metric:
         raise MetricError(f"{name} takes no average")
     if average is None:
         function = functools.partial(row.function, average=None)
-        return replace(row, function=function, needs_positive=False, params=_less_average(row))
+        # The counts that the task keeps of each class or label.
+        counts = (
+            METRICS.get(f"{name}_macro") if task is None else _rows_of(task).get(f"{name}_macro")
+        )
+        return replace(
+            row,
+            function=function,
+            needs_positive=False,
+            params=_less_average(row),
+            state=row.state if counts is None else counts.state,
+        )
     if average == row.fixed.get("average", "binary"):
         return replace(row, params=_less_average(row))
     other = f"{name}_{average}"
@@ -602,6 +603,8 @@ def _elsewhere(name: str, task: str) -> str:
         here = TASKS[task].adjective
         return f"{name} is about one class: in a {here} task use {_either(instead)}"
     instead += [row for row in _OF_TASK[task] if name.startswith(row + "_")][:1]
+    if _SYNONYMS.get(name) in _OF_TASK[task]:
+        instead.append(_SYNONYMS[name])
     there = [TASKS[other].adjective for other, rows in _OF_TASK.items() if name in rows]
     return f"{name} is for {_either(there)} tasks" + (
         f"; use {_either(instead)}" if instead else ""
@@ -644,10 +647,8 @@ def shown_metrics(task: str) -> list[Metric]:
     return [row for row in _rows_of(task).values() if task in row.shown]
 
 
-def left_out(
-    metric: Metric | str, counts: ConfusionCounts, undefined: float | None = None
-) -> list[Label]:
-    """The classes that a mean over classes leaves out, because they have no value; O(classes).
+def left_out(metric: Metric | str, counts: Counts, undefined: float | None = None) -> list[Label]:
+    """The classes or labels that a mean over them leaves out, as they have no value; O(classes).
 
     Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
     mean's own, is a number: it is then the value of those classes.
@@ -657,8 +658,10 @@ def left_out(
     (['dog'], [])
     """
     row = metric if isinstance(metric, Metric) else find(metric)
-    if not isinstance(counts, ConfusionCounts):
-        raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
+    if not isinstance(counts, Counts):
+        raise MetricError(
+            f"left_out is about ConfusionCounts or LabelCounts, got {type(counts).__name__}"
+        )
     rule = row.mean_of
     if rule is None or not counts.total:
         return []

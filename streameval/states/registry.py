@@ -41,7 +41,9 @@ from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
 from streameval.states.label_counts import LabelCounts
+from streameval.states.label_pairs import LabelPairs
 from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -243,11 +245,13 @@ STATES: dict[str, StateRow] = {
         _row(
             "label_weights",
             WeightSquares,
-            _TWO_CLASSES | _CLASSES | _REGRESSION,
+            _TWO_CLASSES | _CLASSES | _MULTILABEL | _REGRESSION,
             _LABELS,
             input="labels",
             kernel="weights",
-            kept_for_intervals_of=frozenset({"confusion", "errors", "error_ratios", "residuals"}),
+            kept_for_intervals_of=frozenset(
+                {"confusion", "label_counts", "label_sets", "errors", "error_ratios", "residuals"}
+            ),
         ),
         _row(
             "score_weights",
@@ -268,7 +272,26 @@ STATES: dict[str, StateRow] = {
             kernel="run",
             support=attrgetter("events"),
         ),
-        _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
+        _row(
+            "label_counts",
+            LabelCounts,
+            _MULTILABEL,
+            _LABELS,
+            input="labels",
+            make=lambda plan: LabelCounts.of_closed(plan.labels),
+            # The plan holds the closed list of labels, as of a confusion.
+            write=lambda counts: counts.to_state(occurring=True),
+            read=lambda plan, form: LabelCounts.of_closed(plan.labels).restored(form),
+        ),
+        _row("label_sets", LabelSetCounts, _MULTILABEL, _LABELS, input="labels"),
+        _row(
+            "label_pairs",
+            LabelPairs,
+            _MULTILABEL,
+            _LABELS,
+            input="labels",
+            kept_for_intervals_of=frozenset({"label_counts"}),
+        ),
         _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
         _row("error_ratios", RatioSums, _REGRESSION, _NUMBERS, input="labels"),
         _row(

@@ -2,181 +2,248 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, did_you_mean, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import (
-    MAX_CLASSES,
+    MAX_WEIGHT,
+    BoolArray,
+    FloatArray,
+    IntArray,
     Label,
     array_of,
-    canonical_label,
     canonical_score,
     canonical_weight,
     check_same_kind,
     check_same_length,
+    column_array,
+    factorised,
+    is_missing,
+    named_columns,
     weight_column,
 )
 from streameval.tasks.input import Input, InputOptions, nothing_given
+from streameval.tasks.multiclass import ClassInput
 from streameval.tasks.task import FieldKind, Task, Truth
+from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
-_SETS = "a collection of labels"
+_SET = "the labels of an event: a set, a list, {label: 0 or 1}, or a row of indicators"
+_SETS = "a set or list of labels of each event, or a column of indicators of each label"
+_FLAGS = "indicators: 0 and 1, or False and True"
+_LIKELY = 0.5
+"""The threshold of a label that ``threshold=`` does not name; only of discovered labels."""
+
+_NOTHING = -1
+"""In place of a number of labels: the event has no such part."""
 
 
-class LabelSetInput(Input):
-    """Sets of canonical labels, and those predicted from scores that reach their threshold."""
+class LabelSetInput(ClassInput):
+    """Sets of canonical labels, and those predicted from scores that reach their threshold.
 
-    __slots__ = ("_code", "classes", "limits")
+    A label that an event leaves out of its scores has score 0; with declared labels each has to
+    be there, except in a sparse matrix.
+    """
 
-    def __init__(self, labels: Iterable[object] | None, threshold: object) -> None:
-        super().__init__(closed=labels is not None)
-        self.classes: tuple[Label, ...] = ()
-        if labels is not None:
-            names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
-            for name in names:
-                check_same_kind(names[0], name, "labels")
-            if len(set(names)) != len(names) or not names:
-                raise InputError("labels", expected="distinct labels", got=shown(names))
-            self.classes = tuple(names)
-            self.known = {name: name for name in names}
+    __slots__ = ("_code", "limits")
+
+    def __init__(self, labels: Iterable[object] | None, threshold: object = _LIKELY) -> None:
+        super().__init__(labels)
+        self.probabilities = False  # the scores of an event need not sum to 1
+        self.score_field = "score"
         self._code = {label: n for n, label in enumerate(self.classes)}
-        self.limits: float | dict[Label, float]
-        if isinstance(threshold, Mapping):
-            self.limits = {
+        self.limits: float | dict[Label, float] = self._limits(threshold)
+
+    def _limits(self, threshold: object) -> float | dict[Label, float]:
+        """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
+        if isinstance(threshold, list):
+            threshold = dict(threshold)
+        if not isinstance(threshold, Mapping):
+            least = limit = canonical_score(threshold, "threshold")
+        else:
+            limit = {
                 self._label(name, "threshold"): canonical_score(value, "threshold")
                 for name, value in threshold.items()
             }
-        else:
-            self.limits = canonical_score(threshold, "threshold")
-
-    @property
-    def labels(self) -> list[Label]:
-        return list(self.classes) if self.closed else super().labels
+            missing = [label for label in self.classes if label not in limit]
+            if missing:
+                raise InputError(
+                    "threshold",
+                    expected="a threshold of each of labels=, or one number",
+                    got=f"none of {shown(missing[0])}",
+                )
+            least = min(limit.values(), default=_LIKELY)
+        if least <= 0 and not self.closed:
+            raise InputError(
+                "threshold",
+                expected="a number above 0, as labels that an event leaves out have score 0",
+                got=shown(least),
+                remedy="pass labels=[...] to the Evaluator, and a score of each with each event",
+            )
+        return limit
 
     @property
     def notes(self) -> dict[str, Any]:
-        return {"threshold": self.limits}
-
-    def check_merge(self, other: Self) -> None:
-        mine, theirs = next(iter(self.known), None), next(iter(other.known), None)
-        if mine is not None and theirs is not None:
-            try:
-                check_same_kind(mine, theirs, "labels")
-            except InputError as error:
-                raise StateError(f"these evaluators cannot be merged: {error}") from None
-
-    def _label(self, value: object, field: str, position: int | None = None) -> Label:
-        label = canonical_label(value, field, position)
-        if label in self.known:
-            return label
-        if self.known:
-            check_same_kind(next(iter(self.known)), label, field, position)
-        if self.closed:
-            raise InputError(
-                field,
-                expected=f"labels out of {shown(list(self.classes))}",
-                got=shown(label),
-                position=position,
-                remedy=did_you_mean(str(label), {str(name): name for name in self.classes}),
-            )
-        if len(self.known) >= MAX_CLASSES:
-            raise InputError(
-                field, expected=f"at most {MAX_CLASSES} distinct labels", got="another one"
-            )
-        return label
-
-    def _set(self, value: object, field: str, position: int | None = None) -> frozenset[Label]:
-        """The labels of one event, given as a collection, a mapping or an indicator row."""
-        if isinstance(value, Mapping):
-            return frozenset(
-                self._label(name, field, position)
-                for name, has in value.items()
-                if self._flag(has, field, position)
-            )
-        array = array_of(value)
-        if array is not None:
-            if not self.closed or array.shape != (len(self.classes),):
-                raise InputError(
-                    field,
-                    expected=f"a row of {len(self.classes)} indicators, in the order of labels="
-                    if self.closed
-                    else f"{_SETS}, or labels= with rows of indicators",
-                    got=f"an array of shape {array.shape}",
-                    position=position,
-                )
-            flags = [self._flag(flag, field, position) for flag in array.tolist()]
-            return frozenset(label for label, has in zip(self.classes, flags, strict=True) if has)
-        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise InputError(
-                field,
-                expected=_SETS,
-                got=shown(value),
-                position=position,
-                remedy=f"pass {{{shown(value)}}} for the one label" if value is not None else "",
-            )
-        return frozenset([self._label(label, field, position) for label in value])
-
-    @staticmethod
-    def _flag(value: object, field: str, position: int | None) -> bool:
-        if value in (0, 1):
-            return bool(value)
-        raise InputError(
-            field, expected="indicators 0 and 1, or False and True", got=shown(value),
-            position=position,
-        )  # fmt: skip
-
-    def _scores(self, given: object, field: str) -> dict[Label, float]:
-        """The score of each label of one event."""
-        if not isinstance(given, Mapping):
-            array = array_of(given)
-            row = list(given) if isinstance(given, (list, tuple)) else None
-            row = row if array is None else array.tolist()
-            if row is None or not self.closed or len(row) != len(self.classes):
-                expected = "a mapping label -> score"
-                if self.closed:
-                    expected += f", or {len(self.classes)} scores in the order of labels="
-                raise InputError(field, expected=expected, got=shown(given))
-            given = dict(zip(self.classes, row, strict=True))
-        scores = {
-            self._label(name, field): canonical_score(value, field) for name, value in given.items()
-        }
-        if self.closed and len(scores) < len(self.classes):
-            missing = [label for label in self.classes if label not in scores]
-            raise InputError(
-                field, expected="a score of each label", got=f"none of {shown(missing[0])}"
-            )
-        return scores
-
-    def _reached(self, scores: Mapping[Label, float]) -> frozenset[Label]:
-        """The labels that scores predict."""
         limits = self.limits
         if isinstance(limits, dict):
-            return frozenset([at for at, score in scores.items() if score >= limits.get(at, 0.5)])
-        return frozenset([at for at, score in scores.items() if score >= limits])
+            return {"threshold": [list(pair) for pair in limits.items()]}
+        return {"threshold": limits}
+
+    def limit(self, label: Label) -> float:
+        """The score from which on a label is predicted."""
+        limits = self.limits
+        return limits.get(label, _LIKELY) if isinstance(limits, dict) else limits
+
+    # One event
 
     def event(
         self, y_true: object, y_pred: object, score: object, proba: object, weight: object
     ) -> EventFields:
         true = self._set(y_true, "y_true")
         predicted = None if y_pred is None else self._set(y_pred, "y_pred")
+        if true and predicted:
+            check_same_kind(next(iter(true)), next(iter(predicted)), "y_pred")
         scores = None
         if score is not None or proba is not None:
-            if score is not None and proba is not None:
-                raise InputError("proba", expected="score= or proba=", got="both")
-            given, field = (score, "score") if proba is None else (proba, "proba")
-            scores = self._scores(given, field)
+            scores = self._shares(self._given(score, proba), next(iter(true), None))
             if predicted is None:
-                predicted = self._reached(scores)
+                predicted = frozenset([at for at in scores if scores[at] >= self.limit(at)])
         elif predicted is None:
             raise nothing_given("y_pred")
         canonical = canonical_weight(weight, zero=True)
         if not self.closed:
-            self.stage([*sorted(true | (predicted or frozenset())), *(scores or ())])
+            self.stage([*sorted(true | predicted), *(scores or ())])
+        if self.part is not None:
+            labels, kept = self.part
+            predicted, scores = predicted if labels else None, scores if kept else None
         return true, predicted, scores, canonical  # type: ignore[return-value]
+
+    def _given(self, score: object, proba: object) -> object:
+        if score is not None and proba is not None:
+            raise InputError("proba", expected="score= or proba=", got="both")
+        self.score_field = "score" if proba is None else "proba"
+        return score if proba is None else proba
+
+    def _set(self, value: Any, field: str, position: int | None = None) -> frozenset[Label]:
+        """The labels of one event."""
+        kind = type(value)
+        if kind is set or kind is frozenset:
+            try:
+                return frozenset(map(self.known.__getitem__, value))
+            except (KeyError, TypeError):
+                pass
+        elif isinstance(value, Mapping):
+            held = [
+                (self._label(name, field, position), self._flag(has, field, position, name))
+                for name, has in value.items()
+            ]
+            return self._one_kind([label for label, has in held if has], field, position)
+        elif (row := self._indicators(value, field, position)) is not None:
+            labels = zip(self.classes, row, strict=True)
+            return frozenset(label for label, has in labels if has)
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise self._no_set(value, field, position)
+        return self._one_kind([self._label(one, field, position) for one in value], field, position)
+
+    def _one_kind(self, labels: list[Label], field: str, position: int | None) -> frozenset[Label]:
+        for label in labels:
+            check_same_kind(labels[0], label, field, position)
+        return frozenset(labels)
+
+    def _no_set(self, value: object, field: str, position: int | None) -> InputError:
+        remedy = "pass {" + shown(value) + "} for the one label"
+        if is_missing(value):
+            remedy = "this event has no labels yet: leave it out; one without labels has set()"
+        return InputError(field, expected=_SET, got=shown(value), position=position, remedy=remedy)
+
+    def _indicators(self, value: Any, field: str, position: int | None) -> list[bool] | None:
+        """The flags of a row with one for each declared label; None: the value lists labels."""
+        array = value if type(value) in (list, tuple) else array_of(value)
+        if array is None or not hasattr(array, "__len__"):
+            return None
+        row = array if isinstance(array, (list, tuple)) else array.tolist()
+        numeric = isinstance(array, np.ndarray) and array.dtype.kind in "bfiu"
+        flags = bool(row) and all(type(one) in (bool, int, float) and one in (0, 1) for one in row)
+        fits = self.closed and len(row) == len(self.classes)
+        # A list of three or more labels cannot be of 0 and 1 only.
+        if fits and (numeric or (flags and (len(row) > 2 or isinstance(self.classes[0], str)))):
+            names = zip(self.classes, row, strict=True)
+            return [self._flag(one, field, position, name) for name, one in names]
+        if not numeric or (array.dtype.kind in "iu" and not flags and not self._named_by_text()):
+            return None
+        if not row:
+            return None
+        expected = f"a row of {len(self.classes)} indicators, in the order of labels="
+        if not self.closed:
+            expected = "names of labels, or labels= in the order of the indicators"
+        raise InputError(
+            field, expected=expected, got=f"{len(row)} values, {shown(row)}", position=position
+        )
+
+    def _named_by_text(self) -> bool:
+        return isinstance(next(iter(self.known), None), str)
+
+    @staticmethod
+    def _flag(value: Any, field: str, position: int | None, label: object) -> bool:
+        number = isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+        if number and value in (0, 1):
+            return bool(value)
+        got = f"{shown(value)} of {shown(label)}"
+        remedy = ""
+        if number and 0 < value < 1:
+            remedy = "scores are score=, from which threshold= makes the predicted labels"
+        raise InputError(field, expected=_FLAGS, got=got, position=position, remedy=remedy)
+
+    def _shares(self, given: object, true: Any) -> dict[Label, float]:
+        """The score of each label of one event, from a mapping or a row of all declared ones."""
+        if not isinstance(given, Mapping):
+            row = list(given) if isinstance(given, (list, tuple)) else array_of(given)
+            if row is None or not self.closed or np.ndim(row) != 1:
+                expected = "a mapping label -> score"
+                if self.closed:
+                    expected += f", or {len(self.classes)} scores in the order of labels="
+                raise InputError(self.score_field, expected=expected, got=shown(given))
+            if len(row) != len(self.classes):
+                expected = f"{len(self.classes)} scores, in the order of labels="
+                raise InputError(self.score_field, expected=expected, got=f"{len(row)}")
+            given = dict(zip(self.classes, row, strict=True))
+        elif true is None and given and not self.known:
+            true = self._named(next(iter(given)))
+        scores = super()._shares(given, true) if given else {}
+        if not given and self.closed:
+            raise self._score_missing(())
+        if self.score_field == "proba":
+            for label, score in scores.items():
+                if not 0 <= score <= 1:
+                    raise self._no_probability(score, label, None)
+        return scores
+
+    def _no_probability(self, score: float, label: Label, position: int | None) -> InputError:
+        return InputError(
+            "proba",
+            expected="probabilities from 0 to 1",
+            got=f"{shown(score)} of {shown(label)}",
+            position=position,
+            remedy="pass other scores as score=",
+        )
+
+    def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
+        held = set(named)
+        missing = [label for label in self.classes if label not in held]
+        return InputError(
+            self.score_field,
+            expected="a score of each of labels=",
+            got=f"none of {shown(missing[0])}",
+            position=position,
+            remedy="give each label a score, or pass a sparse matrix, which leaves out zeros",
+        )
+
+    # Batches
 
     def batch(
         self,
@@ -192,56 +259,275 @@ class LabelSetInput(Input):
         predicted = None if y_pred is None else self._rows(y_pred, "y_pred", names)
         if predicted is not None:
             check_same_length(len(true), len(predicted), "y_pred")
-        scores = None
+        scores: Any = None
+        columns: tuple[Label, ...] = ()
         if score is not None or proba is not None:
-            given, field = (score, "score") if proba is None else (proba, "proba")
-            scores = self._score_matrix(given, field, len(true))
+            given = self._given(score, proba)
+            scores, columns = self._score_rows(given, len(true), names)
             if predicted is None:
-                limits = self.limits
-                if isinstance(limits, dict):
-                    limits = np.array([limits.get(label, 0.5) for label in self.classes])
-                predicted = LabelRows.of_indicator(scores >= limits)
+                predicted = self._reached(scores, columns, names)
         elif predicted is None:
             raise nothing_given("y_pred")
-        if not self.closed:
-            self.stage(names)
+        labels = tuple(names)
         weights = weight_column(weight, len(true), zero=True)
-        labels = self.classes if scores is not None else ()
-        return EventBatch(true, predicted, scores, weights, tuple(names), labels)
+        if not self.closed:
+            batch = EventBatch(true, predicted, scores, weights, labels, columns)
+            rows = batch.weighing()
+            self.stage(labels if rows is None else self._labels_of(batch.take(rows)))
+        if self.part is not None:
+            of_labels, of_scores = self.part
+            predicted, scores = predicted if of_labels else None, scores if of_scores else None
+        return EventBatch(true, predicted, scores, weights, labels, columns)
 
-    def _rows(self, column: object, field: str, names: dict[Label, int]) -> LabelRows:
+    @staticmethod
+    def _labels_of(batch: EventBatch) -> list[Label]:
+        parts = [batch.y_true.codes, batch.y_pred.codes]
+        if isinstance(batch.score, LabelRows):
+            parts.append(batch.score.codes)
+        codes = np.unique(np.concatenate(parts)).tolist()
+        return [
+            *(batch.labels[code] for code in codes),
+            *(batch.score_labels if len(batch) else ()),
+        ]
+
+    def _rows(self, given: Any, field: str, names: dict[Label, int]) -> LabelRows:
         """The sets of many events; ``names`` gains labels that may be new."""
-        array = array_of(column)
-        if array is not None and array.ndim == 2:
-            if not self.closed or array.shape[1] != len(self.classes):
-                raise InputError(
-                    field,
-                    expected="columns for each of labels=, in their order",
-                    got=f"shape {array.shape}",
-                )
-            if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-                bad = np.argwhere(~np.isin(array, (0, 1)))[0]
-                self._flag(array[tuple(bad)].item(), field, int(bad[0]))
-            return LabelRows.of_indicator(array.astype(np.bool_))
-        if not isinstance(column, Sequence) or isinstance(column, (str, bytes)):
-            raise InputError(field, expected="a sequence of label sets", got=shown(column))
-        sets = [self._set(value, field, n) for n, value in enumerate(column)]
-        return LabelRows.of_sets(
-            [[names.setdefault(label, len(names)) for label in sorted(found)] for found in sets]
-        )
+        if hasattr(given, "tocsr"):
+            return self._sparse(given, field, flags=True)
+        table = given if isinstance(given, Mapping) else None
+        if table is None and type(given) not in (list, tuple):
+            table = named_columns(given)
+        if table is not None:
+            return self._of_columns(table, field, names)
+        array = given if type(given) in (list, tuple) else array_of(given)
+        if isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "bfiu":
+            return self._of_matrix(array, field)
+        return self._of_sets(_listed(given, array, field), field, names)
 
-    def _score_matrix(self, given: object, field: str, length: int) -> Any:
-        array = array_of(given)
-        if array is None or not self.closed or array.shape != (length, len(self.classes)):
-            raise InputError(
-                field, expected=f"{length} rows and a column for each of labels=", got=shown(given)
-            )
-        matrix = array.astype(np.float64)
-        matrix += 0.0
-        if not np.isfinite(matrix).all():
-            row, at = map(int, np.argwhere(~np.isfinite(matrix))[0])
-            canonical_score(float(matrix[row, at]), field, row)
-        return matrix
+    def _of_matrix(self, array: Any, field: str) -> LabelRows:
+        if not self.closed or array.shape[1] != len(self.classes):
+            expected = f"{len(self.classes)} columns, one for each of labels= in their order"
+            remedy = ""
+            if not self.closed:
+                expected = "a data frame or a mapping, label -> column of indicators"
+                remedy = "pass labels= to the Evaluator in the order of the columns of an array"
+            got = f"an array of shape {array.shape}"
+            raise InputError(field, expected=expected, got=got, remedy=remedy)
+        if isinstance(array, np.ma.MaskedArray):
+            array = np.ma.filled(array.astype(np.float64), np.nan)
+        if array.dtype != np.bool_:
+            bad = (array != 0) & (array != 1)
+            if bad.any():
+                position, at = map(int, np.argwhere(bad)[0])
+                self._flag(array[position, at].item(), field, position, self.classes[at])
+        return LabelRows.of_indicator(array.astype(np.bool_))
+
+    def _of_columns(
+        self, table: Mapping[Any, Any], field: str, names: dict[Label, int]
+    ) -> LabelRows:
+        """The sets of a data frame, or a mapping, with a column of indicators for each label."""
+        columns: dict[int, BoolArray] = {}
+        length = None
+        for name, given in table.items():
+            label = self._column_name(name, field)
+            if names:
+                check_same_kind(next(iter(names)), label, field)
+            array = column_array(given, field)
+            if array.dtype != np.bool_:
+                for position, one in enumerate(array.tolist()):
+                    if type(one) not in (bool, int) or one not in (0, 1):
+                        self._flag(one, field, position, name)
+                array = array.astype(np.bool_)
+            length = len(array) if length is None else length
+            check_same_length(length, len(array), field)
+            columns[names.setdefault(label, len(names))] = array
+        if len(columns) < len(table):
+            raise InputError(field, expected="each label once", got=shown(list(table)))
+        if not columns:
+            return LabelRows.of_sets([])
+        codes = np.array(sorted(columns), dtype=np.int64)
+        rows = LabelRows.of_indicator(np.column_stack([columns[code] for code in codes.tolist()]))
+        return LabelRows(rows.starts, codes[rows.codes])
+
+    def _column_name(self, name: object, field: str) -> Label:
+        known = self._texts.get(name) if self.closed else None
+        return self._label(name, field) if known is None else known
+
+    def _of_sets(self, rows: Sequence[Any], field: str, names: dict[Label, int]) -> LabelRows:
+        """The sets of a sequence with a collection of labels for each event."""
+        kinds = set(map(type, rows))
+        if kinds <= {list, tuple, set, frozenset}:
+            flat = list(chain.from_iterable(rows))
+            try:
+                distinct, codes = factorised(flat)
+            except TypeError:
+                distinct, codes = [None], np.zeros(0, dtype=np.int64)
+            width = len(self.classes)
+            flags = all(type(one) in (bool, int, float) and one in (0, 1) for one in distinct)
+            if not flags and not any(type(one) in (bool, float) for one in distinct):
+                return self._of_codes(rows, distinct, codes, field, names)
+            likely = flags and (width > 2 or isinstance(next(iter(self.classes), 0), str))
+            if likely and kinds <= {list, tuple} and all(len(row) == width for row in rows):
+                return self._of_matrix(np.array(rows).reshape(len(rows), width), field)
+        sets = [self._set(value, field, n) for n, value in enumerate(rows)]
+        for found in sets:
+            for label in sorted(found):
+                if names:
+                    check_same_kind(next(iter(names)), label, field)
+                names.setdefault(label, len(names))
+        return LabelRows.of_sets([[names[label] for label in found] for found in sets])
+
+    def _of_codes(
+        self,
+        rows: Sequence[Any],
+        distinct: list[Any],
+        codes: IntArray,
+        field: str,
+        names: dict[Label, int],
+    ) -> LabelRows:
+        """The sets of rows whose labels have been made codes of distinct values."""
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        events = np.repeat(np.arange(len(rows)), lengths)
+        mapped = np.zeros(len(distinct), dtype=np.int64)
+        for n, value in enumerate(distinct):
+            try:
+                label = self._label(value, field)
+                if names:
+                    check_same_kind(next(iter(names)), label, field)
+            except InputError as error:
+                raise error.at(int(events[np.argmax(codes == n)])) from None
+            mapped[n] = names.setdefault(label, len(names))
+        keys = np.unique(events * len(names) + mapped[codes])
+        return LabelRows.of_keys(keys, len(rows), len(names))
+
+    def _sparse(self, given: Any, field: str, *, flags: bool) -> LabelRows:
+        """The rows of a sparse matrix of scipy; with the values of its cells if no flags."""
+        matrix = given.tocsr()
+        if not self.closed or matrix.shape[1] != len(self.classes):
+            expected = f"{len(self.classes)} columns, one for each of labels= in their order"
+            if not self.closed:
+                expected = (
+                    "labels= of the Evaluator, in the order of the columns of a sparse matrix"
+                )
+            raise InputError(field, expected=expected, got=f"a matrix of shape {matrix.shape}")
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        values = np.asarray(matrix.data)
+        rows = LabelRows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+        bad = (values != 0) & (values != 1) if flags else ~np.isfinite(values.astype(np.float64))
+        if bad.any():
+            at = int(np.argmax(bad))
+            position, label = int(rows.rows[at]), self.classes[int(rows.codes[at])]
+            if flags:
+                self._flag(values[at].item(), field, position, label)
+            canonical_score(values[at].item(), field, position)
+        if flags:
+            return rows.kept(values != 0)
+        return LabelRows(rows.starts, rows.codes, values.astype(np.float64) + 0.0)
+
+    # Scores of batches
+
+    def _score_rows(
+        self, given: Any, length: int, names: dict[Label, int]
+    ) -> tuple[Any, tuple[Label, ...]]:
+        """A matrix and the labels of its columns; or rows with values, and no labels."""
+        rows: LabelRows | None = None
+        if hasattr(given, "tocsr"):
+            rows = self._sparse(given, self.score_field, flags=False)
+            least = min(map(self.limit, self.classes))
+            if least <= 0:
+                raise InputError(
+                    self.score_field,
+                    expected="thresholds above 0 beside a sparse matrix, whose zeros are left out",
+                    got=f"threshold={shown(least)}",
+                    remedy="pass an array",
+                )
+        elif not self.closed and isinstance(given, Sequence):
+            rows = self._of_mappings(given, names)
+        if rows is not None:
+            check_same_length(length, len(rows), self.score_field)
+            if self.score_field == "proba":
+                self._check_probabilities(rows.values, rows.rows, rows.codes, tuple(names))
+            return rows, ()
+        columns, matrix, _ = self._matrix(given, length)
+        for label in columns:
+            if names:
+                check_same_kind(next(iter(names)), label, self.score_field)
+            names.setdefault(label, len(names))
+        if self.score_field == "proba":
+            bad = np.argwhere((matrix < 0) | (matrix > 1))[:1]
+            self._check_probabilities(matrix[bad[:, 0], bad[:, 1]], bad[:, 0], bad[:, 1], columns)
+        return matrix, columns
+
+    def _check_probabilities(
+        self, values: Any, rows: IntArray, codes: IntArray, labels: Sequence[Label]
+    ) -> None:
+        bad = (values < 0) | (values > 1)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise self._no_probability(float(values[at]), labels[int(codes[at])], int(rows[at]))
+
+    def _of_mappings(self, given: Sequence[Any], names: dict[Label, int]) -> LabelRows:
+        """Scores of discovered labels: each event names its own."""
+        keys: list[dict[int, float]] = []
+        label_of: dict[object, Label] = {}
+        for position, row in enumerate(given):
+            if not isinstance(row, Mapping):
+                raise InputError(
+                    self.score_field,
+                    expected="a mapping label -> score of each event",
+                    got=shown(row),
+                    position=position,
+                    remedy="pass labels= to the Evaluator with rows of scores",
+                )
+            scores: dict[int, float] = {}
+            for name, value in row.items():
+                if name not in label_of:
+                    label = self._label(name, self.score_field, position)
+                    if names:
+                        check_same_kind(next(iter(names)), label, self.score_field, position)
+                    label_of[name] = label
+                code = names.setdefault(label_of[name], len(names))
+                scores[code] = canonical_score(value, self.score_field, position)
+            keys.append(scores)
+        rows = LabelRows.of_sets(keys)
+        ordered = (scores[code] for scores in keys for code in sorted(scores))
+        values = np.fromiter(ordered, dtype=np.float64, count=len(rows.codes))
+        return LabelRows(rows.starts, rows.codes, values)
+
+    def _reached(
+        self, scores: Any, columns: tuple[Label, ...], names: dict[Label, int]
+    ) -> LabelRows:
+        """The labels that scores predict."""
+        if isinstance(scores, LabelRows):
+            limits = np.array([self.limit(label) for label in names], dtype=np.float64)
+            rows = scores.kept(scores.values >= limits[scores.codes])
+            return LabelRows(rows.starts, rows.codes)
+        limits = np.array([self.limit(label) for label in columns], dtype=np.float64)
+        codes = np.array([names[label] for label in columns], dtype=np.int64)
+        order = np.argsort(codes)
+        rows = LabelRows.of_indicator((scores >= limits)[:, order])
+        return LabelRows(rows.starts, codes[order][rows.codes])
+
+
+def _listed(given: Any, array: Any, field: str) -> Sequence[Any]:
+    """The rows of a column of sets."""
+    if isinstance(given, (str, bytes)):
+        raise InputError(field, expected=_SETS, got=shown(given))
+    if isinstance(given, (list, tuple)):
+        return given
+    for name in ("to_pylist", "to_list", "tolist"):
+        read: Callable[[], list[Any]] | None = getattr(given, name, None)
+        if read is not None:
+            rows = read()
+            if isinstance(rows, list):
+                return rows
+    if isinstance(array, np.ndarray) and array.ndim:
+        return list(array)
+    if not isinstance(given, Iterable):
+        raise InputError(field, expected=_SETS, got=shown(given))
+    return list(given)
 
 
 class MultilabelTask(Task):
@@ -256,15 +542,75 @@ class MultilabelTask(Task):
         "score": "probabilities",
         "proba": "probabilities",
     }
-    options: ClassVar[Mapping[str, tuple[type, ...]]] = {"threshold": (float, int, dict)}
+    options: ClassVar[Mapping[str, tuple[type, ...]]] = {"threshold": (float, int, list)}
     usual: ClassVar[Mapping[str, str]] = {
-        "report": "f1_micro",
-        "representation": "f1_micro",
+        "report": "accuracy hamming_loss precision_micro recall_micro f1_micro f1_macro "
+        "f1_weighted f1_samples jaccard_samples",
+        "slices": "accuracy hamming_loss f1_micro f1_macro f1_samples",
+        "folds": "accuracy hamming_loss f1_micro f1_macro f1_samples",
+        "representation": "accuracy f1_micro f1_macro f1_samples",
         "single": "f1_micro",
     }
 
-    def input(self, options: InputOptions) -> LabelSetInput:
+    def input(self, options: InputOptions) -> Input:
         return LabelSetInput(options.labels, options.threshold)
 
     def label_columns(self, batch: EventBatch) -> tuple[Any, ...]:
-        return (batch,)
+        # The labels that are right are found once for all states.
+        return batch, batch.y_true.common(batch.y_pred, len(batch.labels))
+
+    def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
+        """Columns: of each part its number of labels (−1: no such part) and their codes."""
+        rows: list[tuple[Any, Any, Any, Any]] = list(events)
+        labels = sorted(set().union(*[part for row in rows for part in row[:3] if part]))
+        code = {label: n for n, label in enumerate(labels)}
+        data: dict[str, Any] = {"labels": labels}
+        for place, name in enumerate(("true", "predicted", "scored")):
+            parts = [row[place] for row in rows]
+            data[f"{name}_counts"] = ints(_NOTHING if p is None else len(p) for p in parts)
+            data[name] = ints(
+                chain.from_iterable(sorted(code[at] for at in p or ()) for p in parts)
+            )
+        scores = [row[2][at] for row in rows for at in sorted(row[2] or (), key=code.__getitem__)]
+        data["scores"] = np.asarray(scores, dtype=np.float64)
+        data["weight"] = ints(row[3] for row in rows)
+        return data
+
+    def read_events(self, data: Any, plan: Any) -> list[EventFields]:
+        labels = label_list(data)
+        if plan.labels is not None and not set(labels) <= set(plan.labels):
+            raise StateError(f"window.labels: expected labels out of {shown(list(plan.labels))}")
+        weights = column(data, "weight", "int64", None, 1, MAX_WEIGHT).tolist()
+        parts = [
+            _written_sets(data, name, len(weights), labels, least)
+            for name, least in (("true", 0), ("predicted", _NOTHING), ("scored", _NOTHING))
+        ]
+        total = sum(len(part) for part in parts[2] if part is not None)
+        scores: FloatArray = column(data, "scores", "float64", total, -LARGEST, LARGEST)
+        if (np.signbit(scores) & (scores == 0)).any():
+            raise StateError("window.scores: expected finite numbers without -0.0, got others")
+        each = iter(scores.tolist())
+        events: list[EventFields] = []
+        for true, predicted, scored, weight in zip(*parts, weights, strict=True):
+            mapping = None if scored is None else {label: next(each) for label in scored}
+            chosen = None if predicted is None else frozenset(predicted)
+            events.append((frozenset(true or ()), chosen, mapping, weight))  # type: ignore[arg-type]
+        return events
+
+
+def _written_sets(
+    data: Any, name: str, n: int, labels: list[Label], least: int
+) -> list[list[Label] | None]:
+    """The labels of each event, ascending; None: the event has no such part."""
+    counts = column(data, f"{name}_counts", "int64", n, least, len(labels)).tolist()
+    total = sum(count for count in counts if count > 0)
+    codes = column(data, name, "int64", total, 0, len(labels) - 1).tolist()
+    sets: list[list[Label] | None] = []
+    start = 0
+    for count in counts:
+        own = codes[start : start + max(count, 0)]
+        if any(a >= b for a, b in pairwise(own)):
+            raise StateError(f"window.{name}: expected each event's labels to ascend")
+        sets.append(None if count < 0 else [labels[code] for code in own])
+        start += max(count, 0)
+    return sets
