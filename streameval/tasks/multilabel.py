@@ -212,8 +212,8 @@ class LabelSetInput(ClassInput):
                 expected = f"{len(self.classes)} scores, in the order of labels="
                 raise InputError(self.score_field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        elif true is None and given and not self.known:
-            true = self._named(next(iter(given)))
+        elif true is None and given:
+            true = next(iter(self.known)) if self.known else self._named(next(iter(given)))
         scores = super()._shares(given, true) if given else {}
         if not given and self.closed:
             raise self._score_missing(())
