@@ -144,10 +144,13 @@ class QueryParameters:
         name = self.text("slice") if "slice" in self._known else ""
         if model is None:
             model = self.model(data, window) if "model" in self._known else ""
-        if not (name or model):
+        label = self.text("label") if "label" in self._known and part == "curves" else ""
+        if label:
+            self.choice("label", list(map(str, data.labels)), label)
+        if not (name or model or label):
             return data
         read = self._open_slice
-        opened = None if read is None else read(data, window, name, part, metric, model)
+        opened = None if read is None else read(data, window, name, part, metric, model, label)
         if opened is None:
             where = "slice" if name else "model"
             raise RefusedError(
@@ -213,6 +216,9 @@ _SLICE = Parameter(
     "slice", "A slice's name, as /api/slices has it; by default all events.", longest=4096
 )
 _MODEL = Parameter("model", "Of several models, whose numbers; by default the first.")
+_LABEL = Parameter(
+    "label", "Curves of one label against all others, of a task of several.", longest=4096
+)
 _OFFSET = Parameter("offset", "Rows to skip.", 0)
 
 
@@ -479,6 +485,7 @@ ENDPOINTS = {
             _WINDOW,
             _SLICE,
             _MODEL,
+            _LABEL,
             Parameter("metric", "The metric over time; by default the first of the report."),
         ),
     ),
@@ -492,7 +499,7 @@ ENDPOINTS = {
         "A curve's columns; a reason and none where the window has no such curve.",
         _curve_of,
         _shape("CurveAnswer", window=Window, **_types(Curve)),
-        (_WINDOW, _SLICE, _MODEL),
+        (_WINDOW, _SLICE, _MODEL, _LABEL),
     ),
     "/api/series/{metric}": Endpoint(
         "A metric in each pane of a window.",
