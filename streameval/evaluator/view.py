@@ -96,6 +96,7 @@ from streameval.uncertainty.interval import (
     Interval,
     IntervalRequest,
     Replicates,
+    checked_bound,
     checked_level,
     normal_quantile,
 )
@@ -470,7 +471,14 @@ class Readings:
         return value
 
     def interval(
-        self, /, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
+        self,
+        /,
+        name: str,
+        *,
+        level: float = 0.95,
+        method: str = "auto",
+        bound: float | None = None,
+        **params: Any,
     ) -> Interval:
         """A metric with its confidence interval.
 
@@ -479,6 +487,8 @@ class Readings:
             level: The share of such intervals that contain the true value.
             method: A name of :data:`streameval.uncertainty.methods.METHODS`; by
                 default the metric's own.
+            bound: Regression: the largest loss that an event can have, which ``"anytime"``
+                requires for a mean of losses.
             params: As in :meth:`value`.
 
         Returns:
@@ -504,7 +514,7 @@ class Readings:
                 # It raises where the evaluator cannot answer, which need not be checked again.
                 context.reader(metric.name, state_set)
             counted = context.counted(params) if params else params
-            return self._interval(metric, state_set, level, method, params=counted)
+            return self._interval(metric, state_set, level, method, params=counted, bound=bound)
 
     def _interval(
         self,
@@ -517,6 +527,7 @@ class Readings:
         positive: Label | None = None,
         required: bool = True,
         pane: int | None = None,
+        bound: float | None = None,
     ) -> Interval:
         context, window = self._context, self._window
         if positive is None:
@@ -543,6 +554,7 @@ class Readings:
             context.cumulative,
             functools.partial(getattr, state_set),
             replicates,
+            checked_bound(bound),
         )
         return interval(request, method, required=required)
 

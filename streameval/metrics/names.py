@@ -21,18 +21,20 @@ MetricName: TypeAlias = Literal[
     "fowlkes_mallows_micro", "fowlkes_mallows_weighted", "fpr", "fpr_macro", "fpr_micro",
     "fpr_weighted", "geometric_mean", "gini", "informedness", "jaccard", "jaccard_macro",
     "jaccard_micro", "jaccard_weighted", "kappa_m", "kappa_temporal", "ks", "l2_calibration_error",
-    "log_loss", "markedness", "matthews_corrcoef", "max_calibration_error", "mean_absolute_error",
-    "mean_confidence", "mean_error", "mean_pinball_loss", "mean_score", "mean_squared_error",
-    "median_score", "negative_likelihood_ratio", "normalized_entropy", "npv", "npv_macro",
-    "npv_micro", "npv_weighted", "partial_roc_auc", "pearson_r", "positive_likelihood_ratio",
-    "positive_rate", "pr_gain_auc", "precision", "precision_at_recall", "precision_macro",
-    "precision_micro", "precision_weighted", "prevalence_weighted_precision",
+    "log_loss", "markedness", "matthews_corrcoef", "max_calibration_error", "max_error",
+    "mean_absolute_error", "mean_absolute_percentage_error", "mean_confidence", "mean_error",
+    "mean_pinball_loss", "mean_score", "mean_squared_error", "mean_squared_log_error",
+    "median_absolute_error", "median_score", "negative_likelihood_ratio", "normalized_entropy",
+    "npv", "npv_macro", "npv_micro", "npv_weighted", "partial_roc_auc", "pearson_r",
+    "positive_likelihood_ratio", "positive_rate", "pr_gain_auc", "precision", "precision_at_recall",
+    "precision_macro", "precision_micro", "precision_weighted", "prevalence_weighted_precision",
     "prevalence_weighted_recall", "quantile_calibration_error", "r2", "recall",
-    "recall_at_precision", "recall_macro", "recall_micro", "recall_weighted", "roc_auc",
-    "roc_auc_micro", "roc_auc_ovo", "roc_auc_ovo_weighted", "roc_auc_ovr", "roc_auc_ovr_weighted",
-    "root_mean_squared_error", "score_quantile", "sensitivity_at_specificity", "specificity",
-    "specificity_at_sensitivity", "specificity_macro", "specificity_micro", "specificity_weighted",
-    "support", "top_k_accuracy"
+    "recall_at_precision", "recall_macro", "recall_micro", "recall_weighted", "residual_quantile",
+    "roc_auc", "roc_auc_micro", "roc_auc_ovo", "roc_auc_ovo_weighted", "roc_auc_ovr",
+    "roc_auc_ovr_weighted", "root_mean_squared_error", "root_mean_squared_log_error",
+    "score_quantile", "sensitivity_at_specificity", "specificity", "specificity_at_sensitivity",
+    "specificity_macro", "specificity_micro", "specificity_weighted", "support",
+    "symmetric_mean_absolute_percentage_error", "top_k_accuracy"
 ]  # fmt: skip
 
 CurveName: TypeAlias = Literal[

@@ -208,15 +208,16 @@ _LABEL_FREE = (
 )
 
 _number_row = functools.partial(
-    _row, state="errors", tasks=REGRESSION, high=math.inf, direction="down", family="moment"
+    _row, state="errors", tasks=REGRESSION, high=math.inf, direction="down", family="error"
 )
-_fit_row = functools.partial(_number_row, low=-1.0, high=1.0, direction="up")
+_fit_row = functools.partial(_number_row, low=-1.0, high=1.0, direction="up", family="fit")
+_ratio_row = functools.partial(_number_row, state="error_ratios")
+_residual_row = functools.partial(_number_row, state="residuals", family="none")
 
 _REGRESSION = (
     _number_row(
         regression.mean_error,
-        "mean of y_true − y_pred",
-        family="error",
+        "bias: mean of y_pred − y_true",
         low=-math.inf,
         direction="none",
         synonyms=("bias", "mean_bias_error", "me", "mbe"),
@@ -224,7 +225,6 @@ _REGRESSION = (
     _number_row(
         regression.mean_absolute_error,
         "mean of |y_true − y_pred|",
-        family="error",
         synonyms=("mae", "l1_loss", "neg_mean_absolute_error"),
     ),
     _number_row(
@@ -262,9 +262,46 @@ _REGRESSION = (
     _number_row(
         regression.mean_pinball_loss,
         "mean of alpha·(y_true − y_pred), or where negative of (1 − alpha)·(y_pred − y_true)",
-        family="error",
         params=("alpha",),
         synonyms=("pinball_loss", "quantile_loss"),
+    ),
+    _ratio_row(
+        regression.mean_absolute_percentage_error,
+        "mean of |y_true − y_pred| / max(|y_true|, 2⁻⁵²)",
+        synonyms=("mape", "neg_mean_absolute_percentage_error"),
+    ),
+    _ratio_row(
+        regression.symmetric_mean_absolute_percentage_error,
+        "mean of 2·|y_true − y_pred| / (|y_true| + |y_pred|)",
+        high=2.0,
+        synonyms=("smape",),
+    ),
+    _ratio_row(
+        regression.mean_squared_log_error,
+        "mean of (ln(1 + y_true) − ln(1 + y_pred))²",
+        synonyms=("msle", "neg_mean_squared_log_error"),
+    ),
+    _ratio_row(
+        regression.root_mean_squared_log_error,
+        "square root of the mean of (ln(1 + y_true) − ln(1 + y_pred))²",
+        synonyms=("rmsle", "neg_root_mean_squared_log_error"),
+    ),
+    _residual_row(
+        regression.median_absolute_error,
+        "median of |y_true − y_pred|",
+        synonyms=("medae", "neg_median_absolute_error"),
+    ),
+    _residual_row(
+        regression.max_error,
+        "largest |y_true − y_pred|",
+        synonyms=("neg_max_error", "maximum_error"),
+    ),
+    _residual_row(
+        regression.residual_quantile,
+        "smallest y_true − y_pred that at least the share q of the events do not exceed",
+        low=-math.inf,
+        direction="none",
+        params=("q",),
     ),
 )
 

@@ -6,29 +6,41 @@ events or overflow on the way changes a digit.
 
 from __future__ import annotations
 
+import numpy as np
+
 from streameval.errors import MetricError, shown
-from streameval.events.values import is_number
+from streameval.events.values import Weight, is_number
+from streameval.metrics.label_free import score_quantile
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
+from streameval.states.error_ratios import RatioSums
+from streameval.states.error_residuals import ResidualIndex
 from streameval.states.error_sums import ErrorSums
-from streameval.states.sums.exact_sum import nearest_float, nearest_root
+from streameval.states.sums.exact_sum import ExactSum, nearest_float, nearest_root
 
 __all__ = [
     "concordance_correlation",
     "explained_variance",
+    "max_error",
     "mean_absolute_error",
+    "mean_absolute_percentage_error",
     "mean_error",
     "mean_pinball_loss",
     "mean_squared_error",
+    "mean_squared_log_error",
+    "median_absolute_error",
     "pearson_r",
     "r2",
+    "residual_quantile",
     "root_mean_squared_error",
+    "root_mean_squared_log_error",
+    "symmetric_mean_absolute_percentage_error",
 ]
 
 _SAME_TRUTH = "all true numbers are equal, so that there is no variance to explain"
 
 
 def mean_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
-    """Mean of y_true − y_pred: above 0 where predictions are too low (the bias is its negative).
+    """Mean of y_pred − y_true, the bias: above 0 where predictions are too high on the average.
 
     nan before the first event. Cost: O(1).
 
@@ -36,12 +48,12 @@ def mean_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
     >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5)]:
     ...     errors.update(true, predicted)
     >>> mean_error(errors)
-    -0.5
+    0.5
     """
     at = errors.moments()
     if not at.count:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(at.error << at.count_shift, at.count << at.shift)
+    return nearest_float(-at.error << at.count_shift, at.count << at.shift)
 
 
 def mean_absolute_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -206,3 +218,157 @@ def concordance_correlation(errors: ErrorSums, *, undefined: float | None = None
     if not apart:
         return undefined_value("all numbers are equal", undefined)
     return nearest_float(2 * at.joint_spread, apart)
+
+
+def mean_absolute_percentage_error(ratios: RatioSums, *, undefined: float | None = None) -> float:
+    """Mean of \\|y_true − y_pred\\| / max(\\|y_true\\|, 2⁻⁵²), as a share: 0.1 is 10 %.
+
+    From 0 up, huge where a true number is 0, as scikit-learn's; nan before the first event.
+    Cost: O(1).
+
+    >>> ratios = RatioSums()
+    >>> for true, predicted in [(2.0, 3.0), (4.0, 3.0)]:
+    ...     ratios.update(true, predicted)
+    >>> mean_absolute_percentage_error(ratios)
+    0.375
+    """
+    return _mean_of(ratios.percentages, ratios, undefined)
+
+
+def symmetric_mean_absolute_percentage_error(
+    ratios: RatioSums, *, undefined: float | None = None
+) -> float:
+    """Mean of 2·\\|y_true − y_pred\\| / (\\|y_true\\| + \\|y_pred\\|), as a share.
+
+    In [0, 2]; 0 for an event whose numbers are both 0; nan before the first event. Cost: O(1).
+
+    >>> ratios = RatioSums()
+    >>> for true, predicted in [(2.0, 3.0), (0.0, 3.0)]:
+    ...     ratios.update(true, predicted)
+    >>> symmetric_mean_absolute_percentage_error(ratios)
+    1.2
+    """
+    return _mean_of(ratios.symmetric, ratios, undefined)
+
+
+def mean_squared_log_error(ratios: RatioSums, *, undefined: float | None = None) -> float:
+    """Mean of (ln(1 + y_true) − ln(1 + y_pred))².
+
+    From 0 up; nan before the first event and while some number is −1 or less. Cost: O(1).
+
+    >>> ratios = RatioSums()
+    >>> for true, predicted in [(1.0, 3.0), (4.0, 4.0)]:
+    ...     ratios.update(true, predicted)
+    >>> round(mean_squared_log_error(ratios), 12)
+    0.240226506959
+    """
+    if reason := _no_logarithm(ratios):
+        return undefined_value(reason, undefined)
+    return _mean_of(ratios.log_squares, ratios, undefined)
+
+
+def root_mean_squared_log_error(ratios: RatioSums, *, undefined: float | None = None) -> float:
+    """Square root of the mean of (ln(1 + y_true) − ln(1 + y_pred))².
+
+    From 0 up; nan in the cases of :func:`mean_squared_log_error`. Cost: O(1).
+
+    >>> ratios = RatioSums()
+    >>> ratios.update(1.0, 3.0)
+    >>> round(root_mean_squared_log_error(ratios), 12)
+    0.69314718056
+    """
+    if reason := _no_logarithm(ratios):
+        return undefined_value(reason, undefined)
+    numerator, denominator = ratios.log_squares.as_integer_ratio()
+    weight, over = ratios.count.as_integer_ratio()
+    if not weight:
+        return undefined_value(NO_EVENTS, undefined)
+    return nearest_root(numerator * over, denominator * weight)
+
+
+def _mean_of(total: ExactSum, ratios: RatioSums, undefined: float | None) -> float:
+    numerator, denominator = total.as_integer_ratio()
+    weight, over = ratios.count.as_integer_ratio()
+    if not weight:
+        return undefined_value(NO_EVENTS, undefined)
+    return nearest_float(numerator * over, denominator * weight)
+
+
+def _no_logarithm(ratios: RatioSums) -> str:
+    outside = ratios.outside.value()
+    if not outside:
+        return ""
+    have = "event has" if outside == 1 else "events have"
+    return (
+        f"{outside:.6g} of {ratios.weight:.6g} {have} a true or predicted number of -1 or less, "
+        "which ln(1 + y) has not"
+    )
+
+
+def max_error(residuals: ResidualIndex, *, undefined: float | None = None) -> float:
+    """Largest \\|y_true − y_pred\\|.
+
+    From 0 up; nan before the first event. Cost: O(1).
+
+    >>> residuals = ResidualIndex()
+    >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5)]:
+    ...     residuals.update(true, predicted)
+    >>> max_error(residuals)
+    1.5
+    >>> residuals.revert(1.0, 2.5)
+    >>> max_error(residuals)
+    0.5
+    """
+    if not residuals.weight:
+        return undefined_value(NO_EVENTS, undefined)
+    last, first = (
+        next(residuals.index.group_blocks(descending=down)).scores for down in (True, False)
+    )
+    return max(abs(float(first[0])), abs(float(last[-1])))
+
+
+def median_absolute_error(residuals: ResidualIndex, *, undefined: float | None = None) -> float:
+    """Median of \\|y_true − y_pred\\|: the mean of the two in the middle of an even weight.
+
+    From 0 up; nan before the first event. Cost: O(n log n) of n distinct residuals.
+
+    >>> residuals = ResidualIndex()
+    >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5), (2.0, 2.0), (1.0, 9.0)]:
+    ...     residuals.update(true, predicted)
+    >>> median_absolute_error(residuals)
+    1.0
+    """
+    values, weights = residuals.weights()
+    if not len(values):
+        return undefined_value(NO_EVENTS, undefined)
+    sizes = np.abs(values)
+    order = np.argsort(sizes, kind="stable")
+    sizes, weights = sizes[order].tolist(), weights[order].tolist()
+    # Of whole weights in integers; of others rounded once for each.
+    total: Weight = sum(weights)
+    below: Weight = 0
+    for n, weight in enumerate(weights):
+        below += weight
+        if 2 * below > total or n + 1 == len(weights):
+            break
+        if 2 * below == total:
+            return float(sizes[n] + (sizes[n + 1] - sizes[n]) / 2)
+    return float(sizes[n])
+
+
+def residual_quantile(
+    residuals: ResidualIndex, *, q: float = 0.5, undefined: float | None = None
+) -> float:
+    """The smallest y_true − y_pred that at least the share `q` of the events do not exceed.
+
+    Always one of the residuals: ``numpy.quantile(..., method="inverted_cdf")``. Above 0 a
+    prediction was too low. `q` is in [0, 1]; nan before the first event. Raises MetricError for
+    another `q`. Cost: O(distinct residuals).
+
+    >>> residuals = ResidualIndex()
+    >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5), (2.0, 2.0)]:
+    ...     residuals.update(true, predicted)
+    >>> residual_quantile(residuals), residual_quantile(residuals, q=0.9)
+    (0.0, 0.5)
+    """
+    return score_quantile(residuals.index, q=q, undefined=undefined)

@@ -22,6 +22,7 @@ from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_
 from streameval.uncertainty.losses import loss_ends, score_ends
 from streameval.uncertainty.multiclass_auc import summed
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
+from streameval.uncertainty.regression import error_ends, fit_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ METHODS: Mapping[str, IntervalMethod] = {
         IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
         IntervalMethod("student_t", frozenset({"score"}), score_ends),
+        IntervalMethod("error_t", frozenset({"error"}), error_ends),
+        IntervalMethod("fit_delta", frozenset({"fit"}), fit_ends),
         IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
         IntervalMethod("bootstrap", frozenset(FAMILIES) - {"none"}, bootstrap),

@@ -6,6 +6,7 @@ a chunk stay below 2**53, so that a matrix product of floats is exact in whateve
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -19,6 +20,12 @@ BITS = 18
 _LIMB = float(1 << BITS)
 _MOST_LIMBS = 24
 """Wider columns take longer than their values one by one, and scaling may lose their bits."""
+
+_PLAIN = 1000
+"""A power of two between these exponents is a normal float."""
+
+_AT_ONCE = 200_000
+"""Multiplications of a matrix product: libraries start threads for more, which takes longer."""
 
 assert CHUNK << (2 * BITS) < 1 << 53
 
@@ -38,16 +45,20 @@ class LimbRows(NamedTuple):
     @classmethod
     def of(cls, x: FloatArray) -> Self | None:
         """The limbs of finite floats; None where they differ too much in size."""
-        exponents = np.frexp(x)[1][x != 0.0]
-        if not len(exponents):
+        sizes = np.abs(x)
+        largest, smallest = float(sizes.max(initial=0.0)), float(sizes.min(initial=math.inf))
+        if not largest:
             return cls(np.zeros((1, len(x))), 0)
-        top = int(exponents.max())
-        count = -(-(top - int(exponents.min()) + 53) // BITS)
+        if not smallest:
+            smallest = float(sizes[sizes > 0.0].min())
+        top = math.frexp(largest)[1]
+        count = -(-(top - math.frexp(smallest)[1] + 53) // BITS)
         if count > _MOST_LIMBS:
             return None
         limbs = np.empty((count, len(x)))
         # Each operation is exact: scaling by a power of two, and taking off the whole part.
-        rest = np.ldexp(x, BITS - top)
+        up = BITS - top
+        rest = x * math.ldexp(1.0, up) if -_PLAIN < up < _PLAIN else np.ldexp(x, up)
         for n in range(count):
             np.trunc(rest, out=limbs[n])
             rest -= limbs[n]
@@ -82,15 +93,19 @@ class LimbRows(NamedTuple):
 def dots(ones: list[LimbRows], others: list[LimbRows]) -> list[list[tuple[int, int]]]:
     """Σ of the products of each column of one list with each of another: numerator and shift."""
     left = np.concatenate([column.limbs for column in ones])
-    same = ones is others
-    right = left if same else np.concatenate([column.limbs for column in others])
-    cells = (left @ right.T).astype(np.int64).tolist()
+    right = np.concatenate([column.limbs for column in others])
+    sums = np.zeros((len(left), len(right)))
+    step = max(64, _AT_ONCE // sums.size)
+    for start in range(0, left.shape[1], step):
+        events = slice(start, start + step)
+        sums += left[:, events] @ right[:, events].T
+    cells = sums.astype(np.int64).tolist()
     found = []
     at = 0
     for column in ones:
         rows = cells[at : at + len(column.limbs)]
         at += len(column.limbs)
-        start, sums = 0, []
+        start, of_column = 0, []
         for other in others:
             end = start + len(other.limbs)
             places = len(column.limbs) + len(other.limbs)
@@ -99,8 +114,8 @@ def dots(ones: list[LimbRows], others: list[LimbRows]) -> list[list[tuple[int, i
                 for j, cell in enumerate(row[start:end]):
                     total += cell << BITS * (places - 2 - i - j)
             start = end
-            sums.append((total, BITS * places - column.top - other.top))
-        found.append(sums)
+            of_column.append((total, BITS * places - column.top - other.top))
+        found.append(of_column)
     return found
 
 
