@@ -21,6 +21,7 @@ from streameval.uncertainty.delong import delong, newcombe, reliable_delong
 from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.uncertainty.losses import loss_ends, score_ends
 from streameval.uncertainty.multiclass_auc import summed
+from streameval.uncertainty.multilabel import by_events
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.uncertainty.regression import error_ends, fit_ends
 
@@ -42,6 +43,7 @@ class IntervalMethod:
 
 _PROPORTION = frozenset({"proportion"})
 _AUC = frozenset({"auc"})
+_LABELS = frozenset({"label_micro", "label_samples", "label_mean"})
 
 METHODS: Mapping[str, IntervalMethod] = {
     row.name: row
@@ -54,6 +56,7 @@ METHODS: Mapping[str, IntervalMethod] = {
             automatic=False,
         ),
         IntervalMethod("delta", frozenset({"confusion"}), delta),
+        IntervalMethod("delta_by_event", _LABELS, by_events),
         IntervalMethod("delong", _AUC, delong, reliable=reliable_delong),
         IntervalMethod("newcombe", _AUC, newcombe),
         IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),
