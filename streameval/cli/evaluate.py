@@ -115,6 +115,8 @@ def evaluate(
         raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
     sources = reading.sources(files)
     fields = {name: getattr(given, name) for name in ("y_true", "y_pred", "score", "proba")}
+    held = options.task_fields(evaluated.task)
+    fields = {name: path for name, path in fields.items() if path or name in held}
     fields = meant_columns(sources[0], fields, scores_only=threshold is not None)
     names = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
@@ -134,6 +136,7 @@ def evaluate(
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(spec.window)
+    details.check_task(spec.kind)
     gate.check(spec.slices, add="add")
     details.groups(spec.slices, spec.kind)
     if spec.patterns:

@@ -19,7 +19,7 @@ from streameval.metrics.registry import METRICS, find
 from streameval.records.spec import Dimensions, label_pairs
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.score_index import ScoreIndex
-from streameval.tasks.registry import task_names
+from streameval.tasks.registry import TASKS, task_names
 from streameval.windows import kinds
 from streameval.windows.kinds import KINDS
 from streameval.windows.window import WindowSpec
@@ -219,6 +219,11 @@ def expected_shards(path: str) -> list[Shard]:
     if not shards:
         raise InputError("--expect", expected="names of shards, one a line", got=f"none in {path}")
     return shards
+
+
+def task_fields(choice: TaskChoice) -> Mapping[str, Any]:
+    """The fields that a record may have in a task; of any task where none is chosen."""
+    return TASKS[choice.value if choice is not TaskChoice.AUTO else "binary"].fields
 
 
 def label_texts(text: str | None) -> tuple[str, ...] | None:

@@ -163,6 +163,13 @@ class Details:
             remedy = "add --window panes:1h --time FIELD"
             raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 
+    def check_task(self, task: str) -> None:
+        """Raise OptionError for what is about classes in a task that has none."""
+        given = {"--per-class": self.per_class, "--top-k": self.top_k, "--fairness": self.fairness}
+        for option, value in given.items():
+            if value and TASKS[task].truth == "numbers":
+                raise OptionError.conflicts(option, f"--task {task}", remedy="leave one out")
+
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
         given = {
@@ -189,7 +196,7 @@ class Details:
                     remedy=did_you_mean("+".join(names), known.values())
                     or "evaluate with these fields in --slice",
                 )
-        if not equals and TASKS[task].positive is None:
+        if not equals and TASKS[task].truth == "classes":
             raise OptionError.requires(
                 "--fairness of several classes",
                 "the class that is compared",

@@ -87,6 +87,8 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         got = shown(value)
         if math.isfinite(number):
             remedy, code = "a fraction is a score: pass it as score=", "score"
+            if field == "y_true":
+                remedy, code = f'{remedy}; true numbers require task="regression"', "numbers"
     elif value is None:
         got, remedy = "None", "this event has no label yet: leave it out"
     elif (item := _scalar(value)) is not None:

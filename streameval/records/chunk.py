@@ -75,6 +75,11 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
         "other scores of several classes require evaluator.probabilities = false",
     ),
     "score": ("a fraction is a score: name its field with --score", ""),
+    "numbers": (
+        "a fraction is a score: name its field with --score; true numbers require "
+        "--task regression",
+        'a fraction is a score; true numbers require evaluator.task = "regression"',
+    ),
     "task": ("give --task multiclass for more than two labels", ""),
     "naive_time": (
         "add the offset, such as +00:00, or declare with --utc that such times are UTC",

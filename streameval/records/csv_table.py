@@ -33,7 +33,7 @@ from streameval.records.event_columns import (
     probability_columns,
 )
 from streameval.records.json_records import CANNOT_DECODE, error_in_text, value_decoder
-from streameval.records.label_text import LabelType, label_from_text, likely_type
+from streameval.records.label_text import LabelType, is_number, label_from_text, likely_type
 from streameval.records.layout import Layout
 from streameval.records.times import number_or_text
 from streameval.states.backend import compiled
@@ -310,18 +310,10 @@ def _index(table: _CsvRows, path: str, source: str) -> int:
         if other in header[0]:
             remedy = f"if {shown(other)} is between the fields, declare it with delimiter="
             raise error.of(source, remedy=remedy, remedy_code=f"delimiter {other}")
-    if table.named and not error.remedy_code and any(map(_is_number, header)):
+    if table.named and not error.remedy_code and any(map(is_number, header)):
         remedy = "if the first line holds no names, pass header=False and number the columns"
         raise error.of(source, remedy=remedy, remedy_code="header")
     raise error
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _label_texts(cells: CsvColumn, one: FieldRequest) -> Collection[str]:

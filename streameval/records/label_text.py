@@ -43,6 +43,14 @@ def label_from_text(text: str, label_type: LabelType) -> str | int:
     )
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number, of any form that Python reads."""
+    try:
+        return bool(float(text) or True)
+    except ValueError:
+        return False
+
+
 def is_fraction(text: str) -> bool:
     """Whether a text is a number that is not whole: a score rather than a label."""
     try:

@@ -25,7 +25,7 @@ from streameval.records.event_columns import (
     joined,
     part_column,
 )
-from streameval.records.label_text import is_fraction, label_from_text, likely_type
+from streameval.records.label_text import is_fraction, is_number, label_from_text, likely_type
 from streameval.records.spec import Spec
 from streameval.records.wording import Wording
 
@@ -213,6 +213,7 @@ class RecordCounter:
         if self.spec.time is not None:
             _check_time_unit(self.spec, columns["time"])
         first = columns.get("y_true", columns.get("y_pred"))
+        _check_no_numbers(self.spec, first)
         self.evaluator = _open_evaluator(self.spec, first)
         self._know_label(_sample(self.spec, first))
 
@@ -361,6 +362,24 @@ def _label_reader(sample: object) -> Callable[[Any], Label]:
         return int(label_from_text(text, "int"))
 
     return number
+
+
+def _check_no_numbers(spec: Spec, first: Column | None) -> None:
+    """Reject numbers as true labels, where no option says that they are classes."""
+    named = spec.task != "auto" or spec.labels is not None or spec.positive is not None
+    if named or spec.y_true is None or first is None:
+        return
+    values = [str(value) for value in set(distinct_values(first)) if not is_missing(value)]
+    fractions = [text for text in values if is_number(text) and is_fraction(text)]
+    if 2 * len(fractions) > len(values) and all(map(is_number, values)):
+        option, text = spec.wording.option, spec.wording.text
+        raise InputError(
+            spec.wording.where("y_true"),
+            expected=f"labels in {spec.y_true!r}",
+            got=f"numbers, such as {min(fractions)}",
+            remedy=f"true numbers require {option('task', text('regression'))}; if they are "
+            f"classes, give {option('task', text('multiclass'))}",
+        )
 
 
 def _check_time_unit(spec: Spec, times: Any) -> None:

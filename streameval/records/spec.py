@@ -234,16 +234,16 @@ class Spec:
         """The Spec with the columns that a pattern matches; ``names`` is None for a stream."""
         found: dict[str, Any] = {}
         option = self.wording.option
+        known = None if names is None else list(names)
         for name, pattern in self.patterns.items():
             given = option(name, shown(getattr(self, name)))
-            if names is None:
+            if known is None:
                 raise InputError(
                     source,
                     expected=f"columns, for {given}",
                     got="standard input, whose fields are not known before they are read",
                     remedy=f"name the fields: {option(name, self.wording.forms['proba_pairs'])}",
                 )
-            known = list(names)
             found[name] = matching = pattern.matching(known)
             if not matching or "" in matching:
                 raise InputError(
@@ -278,7 +278,7 @@ class Spec:
                 fields.append(FieldRequest(path, held, name, separator=separator))
         for model, of_model in self.models.items():
             fields += [
-                FieldRequest(path, KINDS[name], f"{name}:{model}")
+                FieldRequest(path, self.task_fields.get(name, KINDS[name]), f"{name}:{model}")
                 for name, path in of_model.items()
             ]
         # A label that is sliced by is read once.

@@ -16,6 +16,7 @@ from streameval.errors import InputError, MissingExtraError, shown
 from streameval.events.time import event_times
 from streameval.events.values import (
     FloatArray,
+    LabelColumn,
     check_same_length,
     column_array,
     is_missing,
@@ -23,6 +24,8 @@ from streameval.events.values import (
 )
 from streameval.records.arrow import Table, arrow_table
 from streameval.records.chunk import (
+    EXPECTED,
+    SEPARATE,
     BadRecords,
     Chunk,
     FieldRequest,
@@ -144,6 +147,8 @@ def _column(values: Any, field: FieldRequest) -> Column:
         if np.ndim(values) == 2:
             return probability_block(values, field.path)
     array = column_array(values, field.path)
+    if field.kind == "indicator":
+        return _flags(array)
     if array.dtype.kind in "biuf":
         return array
     values_of: list[Any] = array.tolist()
@@ -154,12 +159,25 @@ def set_column(values: Any, field: str, separator: str | None = None) -> Column:
     """Sets of labels: collections, texts with a separator, or rows or columns of indicators."""
     table = values if isinstance(values, Mapping) else named_columns(values)
     if table is not None:
-        return {label: column_array(column, field) for label, column in table.items()}
+        return {label: _flags(column_array(column, field)) for label, column in table.items()}
     if hasattr(values, "tocsr"):
         values = values.toarray()  # of scipy
     if getattr(values, "ndim", 1) == 2:
         return np.asarray(values)
-    return label_sets(column_array(values, field).tolist(), separator)
+    rows: list[Any] = column_array(values, field).tolist()
+    for n, value in enumerate(() if separator else rows):
+        if isinstance(value, str):
+            raise InputError(
+                field, expected=EXPECTED["labels"], got=shown(value), position=n, remedy=SEPARATE,
+                remedy_code="label_separator",
+            )  # fmt: skip
+    return label_sets(rows, separator)
+
+
+def _flags(array: Any) -> Any:
+    """Indicators as booleans; as they are where one is another number."""
+    good = array.dtype.kind in "biuf" and bool(((array == 0) | (array == 1)).all())
+    return array == 1 if good else array
 
 
 def probability_block(values: Any, field: str) -> FloatArray:
@@ -178,4 +196,4 @@ def probability_block(values: Any, field: str) -> FloatArray:
 def _length(column: Column) -> int:
     if isinstance(column, dict):
         return max(map(len, column.values()), default=0)
-    return len(column)
+    return len(column.codes if isinstance(column, LabelColumn) else column)

@@ -250,7 +250,10 @@ STATES: dict[str, StateRow] = {
             input="labels",
             kernel="weights",
             kept_for_intervals_of=frozenset(
-                {"confusion", "label_counts", "label_sets", "errors", "error_ratios", "residuals"}
+                {
+                    *("confusion", "label_counts", "label_sets"),
+                    *("errors", "error_ratios", "residuals"),
+                }
             ),
         ),
         _row(
@@ -272,6 +275,7 @@ STATES: dict[str, StateRow] = {
             kernel="run",
             support=attrgetter("events"),
         ),
+        _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
         _row(
             "label_counts",
             LabelCounts,
@@ -292,7 +296,6 @@ STATES: dict[str, StateRow] = {
             input="labels",
             kept_for_intervals_of=frozenset({"label_counts"}),
         ),
-        _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
         _row("error_ratios", RatioSums, _REGRESSION, _NUMBERS, input="labels"),
         _row(
             "residuals",
