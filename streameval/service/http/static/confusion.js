@@ -5,6 +5,7 @@ import { ask } from "./api.js";
 import { clear, draw, ink } from "./charts.js";
 import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import { sortable } from "./table.js";
+import { shows } from "./tasks.js";
 import * as text from "./text.js";
 
 const MOST_CONFUSIONS = 50;
@@ -128,8 +129,7 @@ export const panel = {
       make("h3", { id: "examples-title" }), hiddenNote("examples-note"), examples.node),
     details),
   counted: true,
-  // Where events have no label, there is nothing to confuse.
-  hidden: ({ status, snapshot }) => snapshot.checkpoint.events > 0 && status.run?.classes === 0,
+  hidden: ({ status }) => !shows(status.run, "confusion"),
   start(page) {
     reload = () => page.reload("examples");
     details.addEventListener("toggle", () => page.reload("classes"));
