@@ -371,6 +371,8 @@ def mean_of_scaled(
 def _no_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
     """Undefined, because no class has a value: with the reason of the first one."""
     found = next(undefined_classes(rule, whole), None)
+    if not whole.labels:
+        return undefined_value("no event has a label, and none was predicted of any", undefined)
     if found is None:
         # Of pooled counts only: each class has a value, and their sums have none.
         return undefined_value("the classes' counts add up to no value", undefined)

@@ -19,6 +19,7 @@ from streameval.metrics import (
     label_free,
     multiclass,
     multilabel,
+    multilabel_ranking,
     probability,
     ranking,
     regression,
@@ -305,6 +306,89 @@ _REGRESSION = (
     ),
 )
 
+_LABEL_LOSS_ROW = functools.partial(
+    _row, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
+)
+_RANKING_ROW = functools.partial(_row, state="label_ranking", tasks=MULTILABEL)
+
+
+def _label_score_rows(function: Callable[..., Any], name: str, what: str) -> Iterator[Metric]:
+    for average, words in (
+        ("macro", f"mean over labels of the {what}"),
+        ("micro", f"{what} of all pairs of an event and a label"),
+        ("weighted", f"mean over labels, by support, of the {what}"),
+    ):
+        yield _row(
+            functools.partial(function, average=average),
+            words,
+            name=f"{name}_{average}",
+            state="label_scores",
+            tasks=MULTILABEL,
+            fixed=MappingProxyType({"average": average}),
+        )
+
+
+_MULTILABEL_RANKING = (
+    *_label_score_rows(multilabel_ranking.label_roc_auc, "roc_auc", "AUC"),
+    _RANKING_ROW(
+        multilabel_ranking.roc_auc_samples,
+        "mean over events of the AUC of the scores of their labels",
+    ),
+    *_label_score_rows(
+        multilabel_ranking.label_average_precision, "average_precision", "average precision"
+    ),
+    _RANKING_ROW(
+        multilabel_ranking.average_precision_samples,
+        "mean over events of the average precision of the ranking of their labels",
+    ),
+    _RANKING_ROW(
+        multilabel_ranking.label_ranking_average_precision,
+        "mean over events of the share of true labels among those at or above each true one",
+        synonyms=("lrap", "label_ranking_average_precision_score"),
+    ),
+    _RANKING_ROW(
+        multilabel_ranking.label_ranking_loss,
+        "mean over events of the share of pairs of a true and a false label in the wrong order",
+        direction="down",
+        synonyms=("ranking_loss",),
+    ),
+    _RANKING_ROW(
+        multilabel_ranking.coverage_error,
+        "mean over events of how many labels to take so that all true ones are among them",
+        high=math.inf,
+        direction="down",
+        synonyms=("coverage",),
+    ),
+    _RANKING_ROW(
+        multilabel_ranking.precision_at_k,
+        "mean over events of the share of true labels among the k of the highest scores",
+        params=("k",),
+        synonyms=("precision_k",),
+    ),
+    _RANKING_ROW(
+        multilabel_ranking.recall_at_k,
+        "mean over events of the share of their labels among the k of the highest scores",
+        params=("k",),
+        synonyms=("recall_k",),
+    ),
+    _LABEL_LOSS_ROW(
+        multilabel_ranking.label_log_loss,
+        "mean over labels of the binary log loss",
+        name="log_loss",
+        high=math.inf,
+    ),
+    _LABEL_LOSS_ROW(
+        multilabel_ranking.label_brier_score,
+        "mean over labels of the binary Brier score",
+        name="brier_score",
+    ),
+    _LABEL_LOSS_ROW(
+        multilabel_ranking.label_calibration_error,
+        "mean over labels of the expected calibration error, over bins",
+        name="expected_calibration_error",
+    ),
+)
+
 ROWS: tuple[Metric, ...] = tuple(
     _with_shown(row)
     for row in (
@@ -498,6 +582,7 @@ ROWS: tuple[Metric, ...] = tuple(
         ),
         *_LABEL_FREE,
         *multilabel.label_rows(),
+        *_MULTILABEL_RANKING,
         *_REGRESSION,
     )
 )
@@ -577,7 +662,10 @@ def _rows_of(task: object) -> Mapping[str, Metric]:
 def _with_average(name: str, task: str | None, average: str | None) -> Metric:
     # The plain name of a class metric is valid with an average in multi-class
     # tasks too, which have no row of that name.
-    row = (METRICS if task is None else _rows_of(task)).get(name, METRICS[name])
+    rows = METRICS if task is None else _rows_of(task)
+    row = rows.get(name) or METRICS[name]
+    if name not in rows and f"{name}_macro" in rows and "average" not in row.params:
+        row = replace(rows[f"{name}_macro"], name=name)
     fixed = "average" in row.fixed
     if not (fixed or "average" in row.params) or (fixed and name.endswith(row.fixed["average"])):
         raise MetricError(f"{name} takes no average")

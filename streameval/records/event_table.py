@@ -37,6 +37,7 @@ from streameval.records.input_files import find_sources, read_sources
 from streameval.records.json_records import split_path
 from streameval.records.rules import check_spec
 from streameval.records.spec import Proba, Spec
+from streameval.records.tables import set_column
 from streameval.records.wording import ENGINE
 from streameval.tasks.registry import TaskName, likely_task
 
@@ -128,6 +129,7 @@ class PartCounter:
         y_pred: str | None = None,
         score: str | None = None,
         proba: Proba | None = None,
+        label_separator: str | None = None,
         weight: str | None = None,
         unit: str | None = None,
         time: str | None = None,
@@ -161,6 +163,7 @@ class PartCounter:
             y_pred=y_pred,
             score=score,
             proba=proba,
+            label_separator=label_separator,
             weight=weight,
             unit=unit or getattr(options.get("bootstrap"), "unit", None),
             time=time,
@@ -204,8 +207,12 @@ class PartCounter:
     @property
     def paths(self) -> dict[str, str]:
         """From each argument of an evaluator, as errors name it, to the column of its values."""
-        proba = self.spec.proba if isinstance(self.spec.proba, Mapping) else {}
-        of_labels = {f"proba[{shown(label)}]": path for label, path in proba.items()}
+        of_labels = {
+            f"{name}[{shown(label)}]": path
+            for name in ("y_true", "y_pred", "proba")
+            if isinstance(getattr(self.spec, name), Mapping)
+            for label, path in getattr(self.spec, name).items()
+        }
         return self.spec.paths | of_labels
 
     def with_columns(self, names: Iterable[object]) -> Self:
@@ -238,7 +245,15 @@ class PartCounter:
             use: table[path] for use, path in spec.fields.items() if use != "time"
         }
         columns |= {f"{SLICE}{name}": table[name] for name in spec.slice_fields}
-        rows = len(columns["y_true"])
+        for name in ("y_true", "y_pred"):
+            paths = getattr(spec, name)
+            if isinstance(paths, Mapping):
+                columns[name] = {label: table[path] for label, path in paths.items()}
+            if name in columns and spec.task_fields.get(name) == "labels":
+                sets = set_column(columns[name], name, spec.label_separator)
+                columns[name] = plain_values(sets) if isinstance(sets, LabelColumn) else sets
+        truths = columns["y_true"]
+        rows = len(next(iter(truths.values())) if isinstance(truths, dict) else truths)
         if isinstance(spec.proba, str) and rows:
             columns["proba"] = _probabilities(table[spec.proba], evaluator.options["labels"])
         elif isinstance(spec.proba, Mapping):

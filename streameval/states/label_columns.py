@@ -384,8 +384,9 @@ class LabelColumns:
         columns = fields["columns"]
         if type(columns) is not list or len(columns) != len(labels):
             fields.refuse("columns", f"a list of {len(labels)} states", columns)
+        known = set(labels if declared is None else declared)
         for n, (label, weight, form) in enumerate(zip(labels, missed, columns, strict=True)):
-            if declared is not None and label not in declared:
+            if label not in known:
                 fields.refuse(f"labels[{n}]", "a declared label", label)
             if weight:
                 new._missed[label] = weight

@@ -113,6 +113,11 @@ class LabelRanking(SumVector):
                 yield RankedGroup(true, found, group, above, reached), weight
 
     @property
+    def weight_of_empty(self) -> Weight:
+        """The weight of the events without labels."""
+        return self._cells.get(EMPTY, 0)
+
+    @property
     def places(self) -> dict[tuple[int, int], Weight]:
         """From (labels of the event, labels ranked before a true label) to the weight."""
         return {key: weight for key, weight in self._cells.items() if len(key) == 2}  # type: ignore[misc]

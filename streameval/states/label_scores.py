@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from streameval.events.values import Label, Weight
+from streameval.events.values import MAX_WEIGHT, Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
 from streameval.states.ranking.coarse_score import checked_limit
@@ -135,6 +135,9 @@ class LabelScores(LabelColumns):
 
 def _add_zeros(index: ScoreIndex, positive: bool, weight: Weight) -> None:
     """Add so many events of score 0, of any weight."""
+    if weight <= MAX_WEIGHT:
+        index.update(positive, 0.0, weight)
+        return
     own, none = np.array([weight]), np.array([weight * 0])
     sides = (own, none) if positive else (none, own)
     groups = ScoreGroups(np.zeros(1), *sides)

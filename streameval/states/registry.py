@@ -41,9 +41,16 @@ from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
 from streameval.states.label_counts import LabelCounts
+<<<<<<< HEAD
 from streameval.states.label_pairs import LabelPairs
 from streameval.states.label_persistence import LabelPersistence
 from streameval.states.label_sets import LabelSetCounts
+=======
+from streameval.states.label_losses import LabelLosses
+from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
+>>>>>>> mls
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -139,7 +146,11 @@ class StateRow:
 
 _LABELS = "labels: pass y_pred, a score= or proba= with each event"
 _SCORES = "scores: pass score= (or proba=) with each event"
+<<<<<<< HEAD
 _NUMBERS = "predicted numbers: pass y_pred with each event"
+=======
+_LABEL_SCORES = "scores: pass score={label: score} (or proba=) with each event"
+>>>>>>> mls
 _PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
 
 
@@ -275,6 +286,7 @@ STATES: dict[str, StateRow] = {
             kernel="run",
             support=attrgetter("events"),
         ),
+<<<<<<< HEAD
         _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
         _row(
             "label_counts",
@@ -323,6 +335,36 @@ STATES: dict[str, StateRow] = {
             _NUMBERS,
             input="labels",
             kept_for_intervals_of=frozenset({"error_ratios"}),
+=======
+        _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
+        _row(
+            "label_scores",
+            LabelScores,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelScores(plan.labels, max_scores=plan.max_scores),
+            refuses=_MULTILABEL,
+            read=lambda plan, form: LabelScores.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_losses",
+            LabelLosses,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelLosses(plan.labels, bins=plan.bins),
+            source="label_scores",
+            derive=lambda scores, plan: LabelLosses.from_scores(scores, plan.bins),
+            refuses=_MULTILABEL,
+            read=lambda plan, form: LabelLosses.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_ranking",
+            LabelRanking,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelRanking(plan.labels),
+            read=lambda plan, form: LabelRanking.from_state(form, plan.labels),
+>>>>>>> mls
         ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.metrics.metric import BOTH, Metric
+from streameval.metrics.metric import BOTH, MULTILABEL, Metric
 from streameval.metrics.undefined import Undefined, reason_of
 from tests.support.metric_laws import (
     CLAIMED_BY,
@@ -25,7 +25,7 @@ from tests.support.metric_laws import (
     tolerance,
 )
 
-TASKS = sorted(BOTH)
+TASKS = sorted(BOTH | MULTILABEL)
 CASES = cases()
 IDS = [f"{row.name}-{task}" for row, task in CASES]
 
@@ -41,6 +41,7 @@ def _probabilities(draw):
 
 
 _WEIGHTS = st.integers(1, 3)
+_SETS = st.frozensets(st.sampled_from("abc"))
 EVENTS = {
     "binary": st.lists(
         st.tuples(
@@ -50,6 +51,10 @@ EVENTS = {
     ),
     "multiclass": st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), _probabilities(), _WEIGHTS),
+        max_size=14,
+    ),
+    "multilabel": st.lists(
+        st.tuples(_SETS, _SETS, st.none(), _WEIGHTS),
         max_size=14,
     ),
 }
@@ -97,6 +102,10 @@ def test_laws_that_hold(task, law, data):
 def _random_events(task, rng):
     events = []
     for _ in range(rng.randrange(4, 15)):
+        if task == "multilabel":
+            sets = (frozenset(rng.sample("abc", rng.randrange(4))) for _ in "tp")
+            events.append((*sets, None, rng.randrange(1, 4)))
+            continue
         step = rng.choice((1, 8))  # the coarse ones bring ties
         first = step * rng.randrange(16 // step + 1)
         second = step * rng.randrange((16 - first) // step + 1)
@@ -171,6 +180,8 @@ WITHOUT_ERRORS = {
 def test_a_perfect_prediction_is_best(row, task):
     if task == "binary":
         events = [(1, 1, 1.0, 2), (0, 0, 0.0, 3), (1, 1, 1.0, 1), (1, 1, 1.0, 1)]
+    elif task == "multilabel":
+        events = [(set(k), set(k), None, 1) for k in ("a", "ab", "c", "", "bc")]
     else:
         events = [(k, k, {k: 1.0}, 1) for k in "aabbbca"]
     value = read(row, task, states_of(task, events))
@@ -196,6 +207,9 @@ def test_a_worse_prediction_is_not_better(row, task):
     if task == "binary":
         good = [(1, 1, 0.9, 2), (0, 0, 0.1, 3), (1, 1, 0.8, 1), (0, 1, 0.6, 1), (1, 0, 0.4, 1)]
         bad = [*good[1:], (1, 0, 0.1, 2)]
+    elif task == "multilabel":
+        good = [(set(k), set(o), None, 1) for k, o in ("aa", "bc", ("ab", "a"), "aa", "bb", "cc")]
+        bad = [*good[1:], ({"a"}, {"b"}, None, 1)]
     else:
         good = [(k, k, {k: 0.75, o: 0.25}, 1) for k, o in ("ab", "bc", "ca", "ba", "cb", "ac")]
         bad = [*good[1:], ("a", "b", {"b": 0.75, "c": 0.25}, 1)]
@@ -216,7 +230,7 @@ def test_the_law_tests_can_fail():
     rng = random.Random(3)
     broken = set()
     for _ in range(50):
-        for task in TASKS:
+        for task in sorted(BOTH):
             events = _random_events(task, rng)
             broken |= {
                 law

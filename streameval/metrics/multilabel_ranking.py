@@ -1,0 +1,453 @@
+"""Metrics of the scores of labels: of each label against its absence, and within each event."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from streameval.errors import MetricError, shown
+from streameval.events.values import Label, Weight
+from streameval.metrics import calibration, probability
+from streameval.metrics.averages import check_choice, exact_sum
+from streameval.metrics.multiclass import Share, mean_of_shares
+from streameval.metrics.ranking import average_precision
+from streameval.metrics.thresholds import coarsened
+from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
+from streameval.states.label_losses import LabelLosses
+from streameval.states.label_ranking import LabelRanking, RankedGroup
+from streameval.states.label_scores import LabelScores
+
+__all__ = [
+    "average_precision_samples",
+    "coverage_error",
+    "label_average_precision",
+    "label_brier_score",
+    "label_calibration_error",
+    "label_log_loss",
+    "label_ranking_average_precision",
+    "label_ranking_loss",
+    "label_roc_auc",
+    "precision_at_k",
+    "recall_at_k",
+    "roc_auc_samples",
+]
+
+LabelAverage: TypeAlias = Literal["macro", "micro", "weighted"]
+_AVERAGES = ("macro", "micro", "weighted", None)
+
+_NO_LABEL = "no event has the label {}"
+_EVERY_LABEL = "every event has the label {}"
+
+
+def _side_missing(scores: LabelScores, label: Label) -> str:
+    """Why a label has no positives or no negatives; empty where it has both."""
+    positives, negatives = scores.sides(label)
+    return "" if positives and negatives else _EVERY_LABEL if positives else _NO_LABEL
+
+
+def without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
+    """The labels that a mean leaves out: no event has them, or (with ``both``) every event."""
+    reasons = {label: _side_missing(scores, label) for label in scores.classes}
+    return [label for label, reason in reasons.items() if reason and (both or reason == _NO_LABEL)]
+
+
+def label_roc_auc(
+    scores: LabelScores,
+    *,
+    average: LabelAverage | None = "macro",
+    undefined: float | None = None,
+) -> float | dict[Label, float]:
+    """AUC of each label: of the events that have it, against all others.
+
+    `average` is ``"macro"``, the mean over labels; ``"weighted"``, by the number of events that
+    have the label; ``"micro"``, the AUC of all pairs of an event and a label; or None for a dict
+    of label to AUC. Raises MetricError for another. Equal to scikit-learn's ``roc_auc_score`` of an
+    indicator matrix. In [0, 1]; a label that no event or every event has is left out of a mean, or
+    counts as `undefined`. Cost: O(labels) after the first read; micro O(scores).
+
+    >>> scores = LabelScores(("ad", "spam"))
+    >>> scores.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.25})
+    >>> scores.update(frozenset({"ad"}), {"spam": 0.5, "ad": 0.125})
+    >>> label_roc_auc(scores, average=None), label_roc_auc(scores, average="micro")
+    ({'ad': 0.0, 'spam': 1.0}, 0.5)
+    """
+    check_choice("average", average, _AVERAGES)
+    if average == "micro":
+        share = scores.pooled().auc
+        return _no_label(scores, undefined) if share is None else share
+    if average is None:
+        values = {}
+        for label in scores.classes:
+            wins, pairs, _ = _share(scores, label, 1)
+            reason = _side_missing(scores, label) if scores.weight else NO_EVENTS
+            values[label] = wins / pairs if pairs else undefined_value(reason, undefined, label)
+        return values
+    if not scores.weight:
+        return undefined_value(NO_EVENTS, undefined)
+    weighted = average == "weighted"
+    shares = (
+        _share(scores, label, scores.true_count(label) if weighted else 1)
+        for label in scores.classes
+    )
+    value = mean_of_shares(shares, undefined)
+    return _no_label(scores, undefined) if value is None else value
+
+
+def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
+    """The AUC of a label inside a mean."""
+    positives, negatives = scores.sides(label)
+    if not (positives and negatives):
+        return Share(0, 0, weight)
+    if not scores.exact:
+        return Share(float(scores.index(label).auc), 1.0, weight)  # type: ignore[arg-type]
+    return Share(scores.twice_u(label), 2 * positives * negatives, weight)
+
+
+def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True) -> float:
+    """No label has a value, with the reason of the first one."""
+    for label in without_value(scores, both=both) if scores.weight else ():
+        return undefined_value(_side_missing(scores, label), undefined, label)
+    return undefined_value(NO_EVENTS, undefined)
+
+
+def label_average_precision(
+    scores: LabelScores,
+    *,
+    average: LabelAverage | None = "macro",
+    undefined: float | None = None,
+) -> float | dict[Label, float]:
+    """Average precision of each label: of the events that have it, against all others.
+
+    `average` is as of :func:`label_roc_auc`. Equal to scikit-learn's ``average_precision_score`` of
+    an indicator matrix, except that there a label that no event has counts as 0: here `undefined`
+    is its value, and by default a mean leaves it out. In [0, 1]; undefined once scores have been
+    coarsened. Cost: O(scores).
+
+    >>> scores = LabelScores(("ad", "spam"))
+    >>> scores.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.25})
+    >>> scores.update(frozenset({"ad"}), {"spam": 0.5, "ad": 0.125})
+    >>> label_average_precision(scores, average=None), label_average_precision(scores)
+    ({'ad': 0.5, 'spam': 1.0}, 0.75)
+    """
+    check_choice("average", average, _AVERAGES)
+    reason = coarsened(scores) or ("" if scores.weight else NO_EVENTS)
+    if reason:
+        no_value = undefined_value(reason, undefined)
+        return no_value if average else dict.fromkeys(scores.classes, no_value)
+    if average == "micro":
+        pooled = scores.pooled()
+        if not pooled.positives:
+            return _no_label(scores, undefined, both=False)
+        return average_precision(pooled)
+    values: dict[Label, float] = {}
+    for label in scores.classes:
+        if scores.true_count(label):
+            values[label] = average_precision(scores.index(label))
+        else:
+            values[label] = undefined_value(_NO_LABEL, undefined, label)
+    if average is None:
+        return values
+    weights: dict[Label, Weight] = dict.fromkeys(values, 1)
+    if average == "weighted":
+        weights = {label: scores.true_count(label) for label in values}
+    return _mean_over_labels(values, weights)
+
+
+def _mean_over_labels(values: dict[Label, float], weights: dict[Label, Weight]) -> float:
+    """The weighted mean of the labels that have a value; undefined as the first where none has."""
+    held = [label for label, value in values.items() if value == value and weights[label]]
+    if not held:
+        return next(iter(values.values()), undefined_value(NO_EVENTS))
+    total = exact_sum([weights[label] for label in held])
+    return math.fsum(weights[label] * values[label] for label in held) / total
+
+
+# Losses
+
+
+def _of_labels(
+    losses: LabelLosses,
+    of_label: Callable[..., float],
+    average: str | None,
+    undefined: float | None,
+) -> float | dict[Label, float]:
+    """A binary metric of each label, or its mean, which is undefined where one label's is."""
+    check_choice("average", average, ("macro", None))
+    values = {
+        label: of_label(losses.of_label(label), undefined=undefined) for label in losses.classes
+    }
+    if average is None:
+        return values
+    if not losses.weight or not values:
+        return undefined_value(NO_EVENTS, undefined)
+    if undefined is None:
+        for value in values.values():
+            if reason_of(value):
+                return value
+    return math.fsum(values.values()) / len(values)
+
+
+def label_log_loss(
+    losses: LabelLosses, *, average: str | None = "macro", undefined: float | None = None
+) -> float | dict[Label, float]:
+    """Mean over labels of the binary log loss, in nats.
+
+    `average` is ``"macro"``, or None for a dict of label to log loss. All labels have the same
+    events, so that it is the mean over all pairs of an event and a label too. From 0 up; undefined
+    before the first event, and while some score lies outside [0, 1]. Cost: O(labels).
+
+    >>> losses = LabelLosses(("ad", "spam"))
+    >>> losses.update(frozenset({"spam"}), {"spam": 0.5, "ad": 0.5})
+    >>> round(label_log_loss(losses), 12)
+    0.69314718056
+    """
+    return _of_labels(losses, probability.log_loss, average, undefined)
+
+
+def label_brier_score(
+    losses: LabelLosses, *, average: str | None = "macro", undefined: float | None = None
+) -> float | dict[Label, float]:
+    """Mean over labels of the binary Brier score, the mean squared distance to 0 or 1.
+
+    `average` and undefined cases as of :func:`label_log_loss`. In [0, 1]. Cost: O(labels).
+
+    >>> losses = LabelLosses(("ad", "spam"))
+    >>> losses.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.5})
+    >>> label_brier_score(losses), label_brier_score(losses, average=None)
+    (0.15625, {'ad': 0.25, 'spam': 0.0625})
+    """
+    return _of_labels(losses, probability.brier_score, average, undefined)
+
+
+def label_calibration_error(
+    losses: LabelLosses, *, average: str | None = "macro", undefined: float | None = None
+) -> float | dict[Label, float]:
+    """Mean over labels of the expected calibration error, over bins of equal width.
+
+    `average` and undefined cases as of :func:`label_log_loss`. In [0, 1]. Cost: O(labels · bins).
+
+    >>> losses = LabelLosses(("ad", "spam"))
+    >>> losses.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.5})
+    >>> label_calibration_error(losses)
+    0.375
+    """
+    return _of_labels(losses, calibration.expected_calibration_error, average, undefined)
+
+
+# Rankings of the labels of one event
+
+_Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
+"""From a group and the number of labels to what it adds: a numerator and a denominator."""
+
+
+def _sample_mean(
+    ranking: LabelRanking,
+    term: _Term,
+    undefined: float | None,
+    leaves_out: Callable[[int, int], bool] = lambda true, labels: False,
+) -> float | None:
+    """The mean over events of sums over their groups; None where all events are left out."""
+    labels = ranking.number_of_labels
+    exact = ranking.exact
+    scaled: list[float] = []
+    held: list[Weight] = []
+    left: list[Weight] = []
+    for group, weight in ranking.groups():
+        out = leaves_out(group.true, labels)
+        if group.found == group.true:
+            (left if out else held).append(weight)
+        if not out:
+            over, under = term(group, labels)
+            if over:
+                scaled.append(
+                    (weight * over << FRACTION_BITS) // under  # type: ignore[operator]
+                    if exact
+                    else weight * (over / under)
+                )
+    total, outside = exact_sum(held), exact_sum(left)
+    value: float
+    if exact:
+        value = sum(scaled) / (int(total) << FRACTION_BITS) if total else 0.0
+    else:
+        value = math.fsum(scaled) / total if total else 0.0
+    if outside and undefined is not None and undefined == undefined:
+        return (value * total + undefined * outside) / (total + outside)
+    return value if total else None
+
+
+def _defined(value: float | None, ranking: LabelRanking, undefined: float | None) -> float:
+    if value is not None:
+        return value
+    return undefined_value(_ONE_SIDED if ranking.weight else NO_EVENTS, undefined)
+
+
+_ONE_SIDED = "no event has some of the labels, and not all"
+
+
+def _one_sided(true: int, labels: int) -> bool:
+    return not 0 < true < labels
+
+
+def _unlabelled(true: int, labels: int) -> bool:
+    return not true
+
+
+def label_ranking_average_precision(
+    ranking: LabelRanking, *, undefined: float | None = None
+) -> float:
+    """Mean over events of the share of true labels among those ranked at or above each true label.
+
+    Labels of equal score share the worst rank. An event without labels counts as 1. Equal to
+    scikit-learn's. In [0, 1]; undefined before the first event. Cost: O(kinds of groups).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> label_ranking_average_precision(ranking)
+    0.5
+    """
+    return _defined(_sample_mean(ranking, _precision, undefined), ranking, undefined)
+
+
+def _precision(group: RankedGroup, labels: int) -> tuple[int, int]:
+    if not group.true:
+        return 1, 1
+    return group.group * group.found, group.true * group.reached
+
+
+def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
+    """Mean over events of the average precision of the ranking of their labels.
+
+    The value of :func:`label_ranking_average_precision`, except that an event without labels has
+    none: it is left out, or counts as `undefined` (in scikit-learn as 0). In [0, 1]. Cost: O(kinds
+    of groups).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> ranking.update(frozenset(), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> average_precision_samples(ranking), average_precision_samples(ranking, undefined=0.0)
+    (0.5, 0.25)
+    """
+    value = _sample_mean(ranking, _precision, undefined, _unlabelled)
+    if value is None and ranking.weight:
+        return undefined_value("no event has a label", undefined)
+    return _defined(value, ranking, undefined)
+
+
+def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> float:
+    """Mean over events of how many labels to take, by score, so that all true ones are among them.
+
+    Labels of equal score are taken together. An event without labels needs 0. Equal to
+    scikit-learn's. From 0 to the number of labels; undefined before the first event. Cost: O(kinds
+    of groups).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> coverage_error(ranking)
+    2.0
+    """
+    return _defined(_sample_mean(ranking, _coverage, undefined), ranking, undefined)
+
+
+def _coverage(group: RankedGroup, labels: int) -> tuple[int, int]:
+    return (group.reached if group.found == group.true else 0), 1
+
+
+def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None) -> float:
+    """Mean over events of the share of pairs of a true and a false label in the wrong order.
+
+    A pair of equal scores is in the wrong order. An event with no or all labels counts as 0. Equal
+    to scikit-learn's. In [0, 1]; undefined before the first event. Cost: O(kinds of groups).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> label_ranking_loss(ranking)
+    0.5
+    """
+    return _defined(_sample_mean(ranking, _wrong_pairs, undefined), ranking, undefined)
+
+
+def _wrong_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
+    pairs = group.true * (labels - group.true)
+    return group.group * (group.reached - group.found), pairs or 1
+
+
+def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
+    """Mean over events of the AUC of the scores of their labels, the true ones as positives.
+
+    An event with no or all labels has none: it is left out, or counts as `undefined`. Equal to
+    scikit-learn's ``roc_auc_score(average="samples")``, which is then nan. In [0, 1]. Cost:
+    O(kinds of groups).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> roc_auc_samples(ranking)
+    0.5
+    """
+    value = _sample_mean(ranking, _right_pairs, undefined, _one_sided)
+    return _defined(value, ranking, undefined)
+
+
+def _right_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
+    false = labels - group.true
+    tied = group.reached - group.above - group.group
+    below = false - (group.reached - group.found)
+    return group.group * (2 * below + tied), 2 * group.true * false
+
+
+def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
+    """Mean over events of the share of true labels among the k of the highest scores.
+
+    Of equal scores the label that sorts later ranks higher, as in
+    :func:`~streameval.metrics.top_k_accuracy`. Where labels are discovered, one whose score is not
+    above 0 is never among them. In [0, 1]; undefined before the first event. Raises MetricError
+    where `k` is not a whole number above 0. Cost: O(distinct places).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> precision_at_k(ranking, k=1), precision_at_k(ranking, k=2)
+    (0.0, 0.5)
+    """
+    hits = exact_sum([weight for _, weight in _hits(ranking, k)])
+    if not ranking.weight:
+        return undefined_value(NO_EVENTS, undefined)
+    return hits / (k * ranking.weight)
+
+
+def _hits(ranking: LabelRanking, k: int) -> Iterator[tuple[int, Weight]]:
+    """The number of true labels of events, and their weight, for each true label in the top k."""
+    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+        raise MetricError(f"k: expected a whole number above 0, got {shown(k)}")
+    for (true, place), weight in ranking.places.items():
+        if 0 <= place < k:
+            yield true, weight
+
+
+def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
+    """Mean over events of the share of their labels that are among the k of the highest scores.
+
+    Ties and errors as of :func:`precision_at_k`. An event without labels is left out, or counts as
+    `undefined`. In [0, 1]. Cost: O(distinct places).
+
+    >>> ranking = LabelRanking(("ad", "spam", "toxic"))
+    >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
+    >>> recall_at_k(ranking, k=1), recall_at_k(ranking, k=2)
+    (0.0, 1.0)
+    """
+    hits = list(_hits(ranking, k))
+    empty = ranking.weight_of_empty
+    total = ranking.weight - empty
+    if not total:
+        reason = "no event has a label" if ranking.weight else NO_EVENTS
+        return undefined_value(reason, undefined)
+    if ranking.exact:
+        scaled = sum((int(weight) << FRACTION_BITS) // true for true, weight in hits)
+        value = scaled / (int(total) << FRACTION_BITS)
+    else:
+        value = math.fsum(weight / true for true, weight in hits) / total
+    if empty and undefined is not None and undefined == undefined:
+        return (value * total + undefined * empty) / (total + empty)
+    return value
