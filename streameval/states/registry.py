@@ -41,16 +41,12 @@ from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
 from streameval.states.label_counts import LabelCounts
-<<<<<<< HEAD
-from streameval.states.label_pairs import LabelPairs
-from streameval.states.label_persistence import LabelPersistence
-from streameval.states.label_sets import LabelSetCounts
-=======
 from streameval.states.label_losses import LabelLosses
+from streameval.states.label_pairs import LabelPairs
 from streameval.states.label_persistence import LabelPersistence
 from streameval.states.label_ranking import LabelRanking
 from streameval.states.label_scores import LabelScores
->>>>>>> mls
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -146,11 +142,8 @@ class StateRow:
 
 _LABELS = "labels: pass y_pred, a score= or proba= with each event"
 _SCORES = "scores: pass score= (or proba=) with each event"
-<<<<<<< HEAD
 _NUMBERS = "predicted numbers: pass y_pred with each event"
-=======
 _LABEL_SCORES = "scores: pass score={label: score} (or proba=) with each event"
->>>>>>> mls
 _PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
 
 
@@ -286,7 +279,6 @@ STATES: dict[str, StateRow] = {
             kernel="run",
             support=attrgetter("events"),
         ),
-<<<<<<< HEAD
         _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels"),
         _row(
             "label_counts",
@@ -335,8 +327,7 @@ STATES: dict[str, StateRow] = {
             _NUMBERS,
             input="labels",
             kept_for_intervals_of=frozenset({"error_ratios"}),
-=======
-        _row("label_counts", LabelCounts, _MULTILABEL, _LABELS, input="labels"),
+        ),
         _row(
             "label_scores",
             LabelScores,
@@ -364,7 +355,6 @@ STATES: dict[str, StateRow] = {
             _LABEL_SCORES,
             make=lambda plan: LabelRanking(plan.labels),
             read=lambda plan, form: LabelRanking.from_state(form, plan.labels),
->>>>>>> mls
         ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
