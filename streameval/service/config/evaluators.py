@@ -96,8 +96,9 @@ class RetentionOptions(msgspec.Struct, frozen=True):
 
 def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOptions:
     """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults."""
-    # Pairs of scores are kept exactly.
-    usual = EXACT if settings.evaluator.paired_scores else DEFAULT_MAX_SCORES
+    # Pairs of scores are kept exactly, and so is what a task keeps that has no scores.
+    scored = {"score", "proba"} & TASKS[settings.evaluator.task].fields.keys()
+    usual = DEFAULT_MAX_SCORES if scored and not settings.evaluator.paired_scores else EXACT
     most = window.max_scores or settings.evaluator.max_scores or usual
     sums = window.interval_sums
     if sums is None:

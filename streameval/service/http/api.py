@@ -18,7 +18,7 @@ from msgspec.structs import fields, replace
 from streameval import __version__
 from streameval.errors import shown
 from streameval.events.time import iso_time
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import served_curves
 from streameval.metrics.registry import find
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.health import Code, Reason
@@ -145,8 +145,8 @@ class QueryParameters:
         if model is None:
             model = self.model(data, window) if "model" in self._known else ""
         label = self.text("label") if "label" in self._known and part == "curves" else ""
-        if label:
-            self.choice("label", list(map(str, data.labels)), label)
+        if label and label not in map(str, data.labels):
+            raise _unknown("label", label, map(str, data.labels[:_MOST_LABELS]))
         if not (name or model or label):
             return data
         read = self._open_slice
@@ -249,7 +249,7 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
     return {
         "window": window,
         "report": data.reports[window.name],
-        "curves": {name: _curve(data, window, name) for name in SERVED_CURVES},
+        "curves": {name: _curve(data, window, name) for name in served_curves(data.task)},
         "confusion": _part(data.confusion[window.name], _MATRIX),
         "series": {**_stamp(data), **_series(data, str(paned), metric)} if has_series else None,
     }
@@ -257,8 +257,9 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
 
 def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
     window = query.window(data)
-    if name not in SERVED_CURVES:
-        raise _unknown("the curve's name", name, SERVED_CURVES, status=404)
+    names = served_curves(data.task)
+    if name not in names:
+        raise _unknown("the curve's name", name, names, status=404)
     data = query.of_part(data, window.name, "curves")
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
 

@@ -27,7 +27,7 @@ from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import SliceKey, plain_slice_name, slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import EVERY_SERVED_CURVE
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     kind_of_settings,
@@ -727,7 +727,7 @@ def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[Rep
 
 def _curves(view: View) -> dict[str, Curve]:
     curves = {}
-    for name in SERVED_CURVES:
+    for name in EVERY_SERVED_CURVE:
         try:
             found = _thinned(view.curve(name)).to_dict()
         except MetricError:

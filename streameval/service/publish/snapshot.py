@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streameval.evaluator.reports import ReportRow
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import EVERY_SERVED_CURVE
 from streameval.service.sources.raw import LagUnit, Position
 from streameval.tasks.registry import task_names
 from streameval.uncertainty.differences import Side
@@ -126,10 +126,10 @@ class Curve(Struct, frozen=True, forbid_unknown_fields=True):
     """A curve's columns.
 
     roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold (one shorter).
-    calibration: observed, predicted, weight, low, high.
+    calibration: observed, predicted, weight, low, high. residual_distribution: low, high, weight.
     """
 
-    curve: Annotated[str, note(enum=list(SERVED_CURVES))]
+    curve: Annotated[str, note(enum=list(EVERY_SERVED_CURVE))]
     reason: Annotated[str, note("Why there are no points; else empty.")]
     columns: dict[str, list[Weight | None]]
 
