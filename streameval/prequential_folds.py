@@ -192,8 +192,8 @@ def prequential(
     Args:
         model: Has ``learn_one(x, y)`` and ``predict_proba_one(x)`` or
             ``predict_one(x)``; with ``folds``, also ``clone()``. Any River
-            classifier, regressor, multi-label classifier or pipeline. It is trained in place (its clones are,
-            where there are folds). Several models are a mapping from the
+            classifier, regressor, multi-label classifier or pipeline. It is trained in place
+            (its clones are, where there are folds). Several models are a mapping from the
             names of a comparison to them: each predicts every event and learns from it.
         stream: Pairs of features and label, in order.
         evaluator: Where predictions are counted. With folds it stays as it

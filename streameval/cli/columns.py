@@ -116,13 +116,13 @@ def _unclear(
     chosen = chosen or {default: next((one for one in reversed(others) if one != true), "COLUMN")}
     fields = {**({"y_true": true} if labelled else {}), **chosen}
     options = " ".join(f"--{name.replace('_', '-')} {one}" for name, one in fields.items())
+    of_labels = "--y-pred is for predicted labels, --proba for probabilities"
     more = f", … ({len(columns)})" if len(columns) > _LISTED else ""
     return InputError(
         source.name,
         expected=f"columns whose names say what they are, or options that name {lacking}",
         got=", ".join(columns[:_LISTED]) + more,
-        remedy=f"name them, such as {options}"
-        + ("; --y-pred is for predicted labels, --proba for probabilities" if "score" in likely else ""),
+        remedy=f"name them, such as {options}" + ("; " + of_labels if "score" in likely else ""),
     )
 
 

@@ -61,8 +61,8 @@ class Predictions:
         "label; a list with --labels."
     )
     threshold: str | None = of_task(
-        "Smallest score predicted positive, 0.5 by default; of label sets also LABEL=NUMBER; or the "
-        "best by youden, f1, mcc, cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
+        "Smallest score predicted positive, 0.5 by default (multi-label: also LABEL=NUMBER); or "
+        "the best by youden, f1, mcc, cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
         metavar="NUMBER|RULE",
         autocompletion=complete_threshold,
     )
@@ -135,6 +135,9 @@ def evaluate(
         also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
         more={name: value for name, value in more.items() if value is not None},
     )
+    if rule is not None and not spec.binary:
+        remedy = "give a number, or LABEL=NUMBER for each label"
+        raise OptionError.requires(f"--threshold {threshold}", "a binary task", remedy=remedy)
     details.check_window(spec.window)
     details.check_task(spec.kind)
     gate.check(spec.slices, add="add")

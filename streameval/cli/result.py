@@ -601,14 +601,17 @@ def _with_classes(result: Result, evaluator: Evaluator, *, by_default: bool) -> 
     if result.chosen is None:
         with contextlib.suppress(MetricError):  # several classes, or labels alone
             result = replace(result, cut=evaluator.thresholds("f1"))
+    counts = None
     try:
-        counts = evaluator.confusion
+        if TASKS[evaluator.task].truth != "label sets":
+            counts = evaluator.confusion
     except MetricError:  # scores alone are kept
         if wanted:
             raise
         return result
-    if len(counts.labels) > _SHOWN_CLASSES and not wanted:
-        return replace(result, confusion=counts, hidden_classes=len(counts.labels))
+    labels = evaluator.labels if counts is None else counts.labels
+    if len(labels) > _SHOWN_CLASSES and not wanted:
+        return replace(result, confusion=counts, hidden_classes=len(labels))
     # An anytime interval is of the total alone.
     level = None if result.details.anytime else result.details.intervals
     classes = evaluator.classification_report(intervals=level)

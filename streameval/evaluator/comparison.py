@@ -32,7 +32,7 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.comparison import MAX_MODELS
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TaskName, compared_tasks, task_names
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
@@ -560,6 +560,13 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         )
         if type(paired_scores) is not bool:
             raise InputError("paired_scores", expected="True or False", got=shown(paired_scores))
+        if task in task_names() and task not in compared_tasks():
+            raise InputError(
+                "task",
+                expected=f"{' or '.join(map(shown, compared_tasks()))} for several models",
+                got=shown(task),
+                remedy="evaluate each model alone",
+            )
         self._take(
             {name: Evaluator(task, threshold=thresholds[name], **options) for name in names},
             paired_scores,

@@ -35,6 +35,8 @@ from streameval.evaluator.reports import (
     ClassificationReport,
     ExpectedCheck,
     ExpectedRow,
+    LabelCutPoints,
+    LabelTable,
     Report,
     ReportRow,
     Series,
@@ -55,7 +57,7 @@ from streameval.metrics.curves import (
     PrGainCurve,
     RocCurve,
 )
-from streameval.metrics.cut_points import CUT_POINTS, CutPoint
+from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.metric import LABEL_PARAMS, Metric, call, row_named
 from streameval.metrics.multilabel import left_out_events
 from streameval.metrics.names import CutPointName, MetricName
@@ -74,6 +76,7 @@ from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.label_counts import LabelCounts
+from streameval.states.label_scores import LabelScores
 from streameval.states.label_sets import LabelSetCounts
 from streameval.states.lock import Lock, new_lock
 from streameval.states.ranking.coarse_score import coarse
@@ -898,32 +901,105 @@ class Readings:
         return View(cast(Window, _Unchanging(binary)), of_class)
 
     def _one_label(self, label: Label) -> View:
-        """A label of sets of labels as the view of a binary task."""
-        context = self._context
-        counts = self._counts("one_vs_rest")
-        _check_known(label, counts.labels, "labels")
-        plan = StatePlan(BinaryTask.name, frozenset({"confusion"}), context.plan.bins)
+        """A label of sets of labels as the view of a binary task, of what was fed."""
+        context, states = self._context, self._window.current()
+        kinds = {"confusion": "label_counts", "index": "label_scores"}
+        held = [kind for kind, state in kinds.items() if states.support(state)]
+        if not held:
+            served = [state for state in kinds.values() if context.plan.serves(state)]
+            self._fed("one_vs_rest", *(served or kinds.values())[:1])
+            held = [kind for kind, state in kinds.items() if state in served[:1]]
+        _check_known(label, context.input.labels, "labels")
+        most = context.plan.max_scores
+        plan = StatePlan(BinaryTask.name, frozenset(held), context.plan.bins, max_scores=most)
         binary = StateSet(plan)
-        tp, fp, fn, tn = counts.binary(label)
-        cells = [(1, 1, tp), (0, 1, fp), (1, 0, fn), (0, 0, tn)]
-        binary.confusion.add_pairs([cell for cell in cells if cell[2]])
-        of_label = ViewContext(plan, BinaryInput(str(label)), context.undefined)
+        if "confusion" in held:
+            tp, fp, fn, tn = states.label_counts.binary(label)
+            cells = [(1, 1, tp), (0, 1, fp), (1, 0, fn), (0, 0, tn)]
+            binary.confusion.add_pairs([cell for cell in cells if cell[2]])
+        if "index" in held:
+            binary.index.merge(states.label_scores.index(label))
+        one = BinaryInput(str(label), context.input.limit(label))  # type: ignore[attr-defined]
+        of_label = ViewContext(plan, one, context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_label)
 
     @locked
-    def thresholds(self, /, name: CutPointName | str, **params: Any) -> CutPoint:
+    def thresholds(self, /, name: CutPointName | str, **params: Any) -> Any:
         """The cut-point that is best by a rule, such as ``"youden"``.
+
+        Returns:
+            A :class:`~streameval.metrics.CutPoint`; of sets of labels
+            :class:`~streameval.evaluator.reports.LabelCutPoints`, a dict of each label's.
 
         Raises:
             MetricError: No such rule, a parameter that it does not take, or no scores were fed.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multilabel").update({"ad"}, score={"ad": 0.75, "spam": 0.5})
+        >>> _ = ev.update({"spam"}, score={"ad": 0.25, "spam": 0.625})
+        >>> ev.thresholds("youden").thresholds
+        {'ad': 0.75, 'spam': 0.625}
         """
         rule = row_named("cut-point", name, CUT_POINTS)
         self._require_labels(f"the cut-point {name}")
+        if self._context.plan.task_row.truth == "label sets":
+            scores: LabelScores = self._fed(name, "label_scores").label_scores
+            cuts = (
+                (label, call(f"the cut-point {name}", rule, scores.index(label), params))
+                for label in scores.classes
+            )
+            return LabelCutPoints(cuts)
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         index = self._fed(name, "index").index
-        cut: CutPoint = call(f"the cut-point {name}", rule, index, params)
-        return cut
+        return call(f"the cut-point {name}", rule, index, params)
+
+    @locked
+    def label_table(
+        self,
+        metrics: Iterable[str] = ("precision", "recall", "f1", "roc_auc"),
+        *,
+        threshold: CutPointName | str | None = None,
+    ) -> LabelTable:
+        """The metrics of each label of a multi-label task, and the threshold that is its own.
+
+        Args:
+            metrics: Names of metrics of a label; those of scores or of predicted labels are left
+                out where none were fed.
+            threshold: The rule of :meth:`thresholds` for each label's best threshold; None: the
+                threshold from which on a label is predicted.
+
+        Raises:
+            MetricError: Another task, no such metric or rule, or no scores were fed for the rule.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multilabel").update({"ad"}, score={"ad": 0.75, "spam": 0.5})
+        >>> _ = ev.update({"spam"}, score={"ad": 0.25, "spam": 0.625})
+        >>> print(ev.label_table(threshold="youden"))
+        label  support  precision  recall      f1  roc_auc  threshold
+        ad           1     1.0000  1.0000  1.0000   1.0000       0.75
+        spam         1     0.5000  1.0000  0.6667   1.0000      0.625
+        """
+        context, states = self._context, self._window.current()
+        if context.plan.task_row.truth != "label sets":
+            raise MetricError("label_table is for multi-label tasks")
+        rows = [find(name, context.plan.task, None) for name in metrics]
+        columns = {
+            row.name.removesuffix("_macro"): context.bound(row, {})(states)
+            for row in rows
+            if self._can_answer(row, states)
+        }
+        labels = context.input.labels
+        support = {}
+        if states.has_labels:
+            support = {label: states.label_counts.true_count(label) for label in labels}
+        elif states.has_scores and context.plan.serves("label_scores"):
+            support = {label: states.label_scores.true_count(label) for label in labels}
+        limits = {label: context.input.limit(label) for label in labels}  # type: ignore[attr-defined]
+        if threshold is not None:
+            limits = {label: cut.threshold for label, cut in self.thresholds(threshold).items()}
+        table: dict[str, Any] = {"support": support, **columns, "threshold": limits}
+        return LabelTable(labels, table)
 
     @locked
     def series(self, metric: str, *, intervals: float | None = None) -> Series:

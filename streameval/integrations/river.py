@@ -121,9 +121,12 @@ class RiverMetric(river_metrics.base.ClassificationMetric, river_metrics.base.Re
             tasks = {TASKS[task].truth: task for task in self._tasks()}
             if isinstance(y_true, (Mapping, set, frozenset)):
                 self._open(tasks.get("label sets", self.evaluator.task))
-            elif not self._from_labels and isinstance(y_pred, Mapping):
-                if not {y_true, *y_pred} <= {0, 1}:
-                    self._open(likely_task(False))
+            elif (
+                not self._from_labels
+                and isinstance(y_pred, Mapping)
+                and not {y_true, *y_pred} <= {0, 1}
+            ):
+                self._open(likely_task(False))
         prediction = self._prediction(y_pred)
         if prediction is not None:
             self.evaluator.update(y_true, **prediction, weight=w)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight
 from streameval.metrics import calibration, probability
 from streameval.metrics.averages import check_choice, exact_sum
+from streameval.metrics.metric import MULTILABEL, Metric
 from streameval.metrics.multiclass import Share, mean_of_shares
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
@@ -451,3 +454,93 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     if empty and undefined is not None and undefined == undefined:
         return (value * total + undefined * empty) / (total + empty)
     return value
+
+
+# Rows of the registry
+
+
+def score_rows() -> Iterator[Metric]:
+    """The registry's rows of metrics of the scores of label sets."""
+    yield from _averaged_rows(label_roc_auc, "roc_auc", "AUC")
+    yield from _averaged_rows(label_average_precision, "average_precision", "average precision")
+    row = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
+    at_k = functools.partial(row, params=("k",))
+    loss = functools.partial(
+        Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
+    )
+    yield row(
+        name="roc_auc_samples",
+        function=roc_auc_samples,
+        definition="mean over events of the AUC of the scores of their labels",
+    )
+    yield row(
+        name="average_precision_samples",
+        function=average_precision_samples,
+        definition="mean over events of the average precision of the ranking of their labels",
+    )
+    yield row(
+        name="label_ranking_average_precision",
+        function=label_ranking_average_precision,
+        definition="mean over events and their labels of the share of true labels among those of "
+        "at least its score",
+        synonyms=("lrap", "label_ranking_average_precision_score"),
+    )
+    yield row(
+        name="label_ranking_loss",
+        function=label_ranking_loss,
+        definition="mean over events of the share of pairs of a true and a false label in the "
+        "wrong order",
+        direction="down",
+        synonyms=("ranking_loss",),
+    )
+    yield row(
+        name="coverage_error",
+        function=coverage_error,
+        definition="mean over events of how many labels to take, by score, to have all true ones",
+        high=math.inf,
+        direction="down",
+        synonyms=("coverage",),
+    )
+    yield at_k(
+        name="precision_at_k",
+        function=precision_at_k,
+        definition="mean over events of the share of true labels among the k of the highest scores",
+    )
+    yield at_k(
+        name="recall_at_k",
+        function=recall_at_k,
+        definition="mean over events of the share of their labels among the k of the highest "
+        "scores",
+    )
+    yield loss(
+        name="log_loss",
+        function=label_log_loss,
+        definition="mean over labels of the binary log loss",
+        high=math.inf,
+    )
+    yield loss(
+        name="brier_score",
+        function=label_brier_score,
+        definition="mean over labels of the binary Brier score",
+    )
+    yield loss(
+        name="expected_calibration_error",
+        function=label_calibration_error,
+        definition="mean over labels of the expected calibration error, over bins",
+    )
+
+
+def _averaged_rows(function: Callable[..., Any], name: str, what: str) -> Iterator[Metric]:
+    for average, words in (
+        ("macro", f"mean over labels of the {what}"),
+        ("micro", f"{what} of all pairs of an event and a label"),
+        ("weighted", f"mean over labels, by support, of the {what}"),
+    ):
+        yield Metric(
+            name=f"{name}_{average}",
+            function=functools.partial(function, average=average),
+            state="label_scores",
+            definition=words,
+            tasks=MULTILABEL,
+            fixed=MappingProxyType({"average": average}),
+        )

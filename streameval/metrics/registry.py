@@ -307,89 +307,6 @@ _REGRESSION = (
     ),
 )
 
-_LABEL_LOSS_ROW = functools.partial(
-    _row, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
-)
-_RANKING_ROW = functools.partial(_row, state="label_ranking", tasks=MULTILABEL)
-
-
-def _label_score_rows(function: Callable[..., Any], name: str, what: str) -> Iterator[Metric]:
-    for average, words in (
-        ("macro", f"mean over labels of the {what}"),
-        ("micro", f"{what} of all pairs of an event and a label"),
-        ("weighted", f"mean over labels, by support, of the {what}"),
-    ):
-        yield _row(
-            functools.partial(function, average=average),
-            words,
-            name=f"{name}_{average}",
-            state="label_scores",
-            tasks=MULTILABEL,
-            fixed=MappingProxyType({"average": average}),
-        )
-
-
-_MULTILABEL_RANKING = (
-    *_label_score_rows(multilabel_ranking.label_roc_auc, "roc_auc", "AUC"),
-    _RANKING_ROW(
-        multilabel_ranking.roc_auc_samples,
-        "mean over events of the AUC of the scores of their labels",
-    ),
-    *_label_score_rows(
-        multilabel_ranking.label_average_precision, "average_precision", "average precision"
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.average_precision_samples,
-        "mean over events of the average precision of the ranking of their labels",
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.label_ranking_average_precision,
-        "mean over events of the share of true labels among those at or above each true one",
-        synonyms=("lrap", "label_ranking_average_precision_score"),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.label_ranking_loss,
-        "mean over events of the share of pairs of a true and a false label in the wrong order",
-        direction="down",
-        synonyms=("ranking_loss",),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.coverage_error,
-        "mean over events of how many labels to take so that all true ones are among them",
-        high=math.inf,
-        direction="down",
-        synonyms=("coverage",),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.precision_at_k,
-        "mean over events of the share of true labels among the k of the highest scores",
-        params=("k",),
-        synonyms=("precision_k",),
-    ),
-    _RANKING_ROW(
-        multilabel_ranking.recall_at_k,
-        "mean over events of the share of their labels among the k of the highest scores",
-        params=("k",),
-        synonyms=("recall_k",),
-    ),
-    _LABEL_LOSS_ROW(
-        multilabel_ranking.label_log_loss,
-        "mean over labels of the binary log loss",
-        name="log_loss",
-        high=math.inf,
-    ),
-    _LABEL_LOSS_ROW(
-        multilabel_ranking.label_brier_score,
-        "mean over labels of the binary Brier score",
-        name="brier_score",
-    ),
-    _LABEL_LOSS_ROW(
-        multilabel_ranking.label_calibration_error,
-        "mean over labels of the expected calibration error, over bins",
-        name="expected_calibration_error",
-    ),
-)
-
 ROWS: tuple[Metric, ...] = tuple(
     _with_shown(row)
     for row in (
@@ -583,7 +500,7 @@ ROWS: tuple[Metric, ...] = tuple(
         ),
         *_LABEL_FREE,
         *multilabel.label_rows(),
-        *_MULTILABEL_RANKING,
+        *multilabel_ranking.score_rows(),
         *_REGRESSION,
     )
 )
@@ -779,6 +696,7 @@ def left_out(metric: Metric | str, counts: Counts, undefined: float | None = Non
     Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
     mean's own, is a number: it is then the value of those classes.
 
+    >>> from streameval import ConfusionCounts
     >>> counts = ConfusionCounts.from_matrix([[1, 0], [1, 0]], ["cat", "dog"])
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
     (['dog'], [])
@@ -816,6 +734,7 @@ def compute(
     metrics of one class, `undefined` a number in place of an undefined value, and `average` as in
     :func:`find`. Raises MetricError for an unknown name or parameter, or another state.
 
+    >>> from streameval import ConfusionCounts
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"])
     >>> compute("f1", counts, positive="cat"), compute("f1_macro", counts)
     (0.6666666666666666, 0.6666666666666666)
@@ -824,7 +743,8 @@ def compute(
     for task, rows in _OF_TASK.items():
         # A name may read a different state in each task.
         if not _takes(row, states) and rows.get(name, METRICS[name]) is not METRICS[name]:
-            row = find(name, task, average)
+            other = find(name, task, average)
+            row = other if _takes(other, states) else row
     if not _takes(row, states):
         wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)
         got = ", ".join(type(state).__name__ for state in states) or "none"

@@ -360,15 +360,14 @@ def _column(values: Any, field: FieldRequest, source: str) -> Column:
         and (types.is_struct(kind) or types.is_map(kind) or _is_list(kind))
     ):
         return _probabilities(values, field, source)
-    if field.kind == "labels" and (
-        _is_list(kind) or (field.separator and (types.is_string(kind) or types.is_large_string(kind)))
-    ):
+    text = types.is_string(kind) or types.is_large_string(kind)
+    if field.kind == "labels" and (_is_list(kind) or (text and field.separator)):
         return label_sets(values.to_pylist(), field.separator)
     if field.kind == "time" and types.is_timestamp(kind):
         ticks = _as_numpy(_filled(values.cast("int64"), 0))
         return ticks.view(f"datetime64[{kind.unit}]")
     if field.kind in ("label", "slice", "time"):
-        if types.is_string(kind) or types.is_large_string(kind):
+        if text:
             # One str for each distinct text.
             encoded = _filled(values, "").dictionary_encode()
             texts = LabelColumn(
@@ -389,14 +388,13 @@ def _column(values: Any, field: FieldRequest, source: str) -> Column:
     if number and field.kind != "labels":
         # 1, because nan at a null would be rejected a second time.
         return _as_numpy(_filled(values.cast("float64", safe=False), 1.0))
+    joined = field.kind == "labels" and text
     raise InputError(
         source,
         expected=f"{EXPECTED[field.kind]} in column {field.path!r}",
         got=f"a column of type {kind}",
-        remedy=SEPARATE
-        if field.kind == "labels" and types.is_string(kind)
-        else "convert the column, or name another one",
-        remedy_code="label_separator" if field.kind == "labels" and types.is_string(kind) else "",
+        remedy=SEPARATE if joined else "convert the column, or name another one",
+        remedy_code="label_separator" if joined else "",
     )
 
 

@@ -477,8 +477,8 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
     elif kind in ("label", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
     elif kind == "labels" and isinstance(value, list):
-        each = (_error_in_value(v, FieldRequest(f"{path}[{n}]", "label")) for n, v in enumerate(value))
-        return next(filter(None, each), None)
+        parts = {FieldRequest(f"{path}[{n}]", "label"): one for n, one in enumerate(value)}
+        return next(filter(None, (_error_in_value(one, part) for part, one in parts.items())), None)
     elif kind == "labels":
         good = isinstance(value, str) and field.separator is not None
         remedy, code = (SEPARATE, "label_separator") if isinstance(value, str) else ("", "")

@@ -11,7 +11,7 @@ from streameval.events.time import TIME_UNITS
 from streameval.metrics.registry import find
 from streameval.records.spec import Spec
 from streameval.records.wording import Wording
-from streameval.tasks.registry import TASKS, one_of_tasks, task_names
+from streameval.tasks.registry import TASKS, compared_tasks, one_of_tasks, task_names
 from streameval.windows.kinds import kind_of
 from streameval.windows.last import LAST
 
@@ -58,6 +58,12 @@ RULES = (
         "{max_scores} conflicts with {this_task}",
     ),
     Rule(
+        "task of several models",
+        lambda spec: spec.models and spec.kind not in compared_tasks() and shown(spec.kind),
+        "{task}: expected " + " or ".join(compared_tasks()) + " for several models, got {given}; "
+        "evaluate each model alone",
+    ),
+    Rule(
         "a predicted value",
         lambda spec: not spec.has("y_pred") and "proba" not in spec.task_fields,
         "{this_task} requires {y_pred}; name the field that holds the prediction",
@@ -69,9 +75,7 @@ RULES = (
     ),
     Rule(
         "separator of label sets",
-        lambda spec: (
-            spec.label_separator is not None and "labels" not in spec.task_fields.values()
-        ),
+        lambda spec: spec.label_separator is not None and "labels" not in spec.task_fields.values(),
         "{label_separator} requires {multilabel}",
     ),
     Rule(

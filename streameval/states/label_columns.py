@@ -175,8 +175,8 @@ class LabelColumns:
 
     @property
     def classes(self) -> list[Label]:
-        """The declared labels, or all that occur where they are discovered, ascending."""
-        return self.labels if self.declared is None else sorted(self.declared)
+        """The declared labels in their order, or all that occur, ascending."""
+        return self.labels if self.declared is None else list(self.declared)
 
     def column(self, label: Label) -> Any:
         """The state of a label's scores but 0; None where it has none."""

@@ -212,8 +212,8 @@ class LabelSetInput(ClassInput):
                 expected = f"{len(self.classes)} scores, in the order of labels="
                 raise InputError(self.score_field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        elif true is None and given:
-            true = next(iter(self.known)) if self.known else self._named(next(iter(given)))
+        if true is None and given:
+            true = self._named(next(iter(given)))
         scores = super()._shares(given, true) if given else {}
         if not given and self.closed:
             raise self._score_missing(())
@@ -544,11 +544,11 @@ class MultilabelTask(Task):
     }
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {"threshold": (float, int, list)}
     usual: ClassVar[Mapping[str, str]] = {
-        "report": "accuracy hamming_loss precision_micro recall_micro f1_micro f1_macro "
+        "report": "accuracy hamming_loss precision_micro recall_micro f1_macro f1_micro "
         "f1_weighted f1_samples jaccard_samples",
-        "slices": "accuracy hamming_loss f1_micro f1_macro f1_samples",
-        "folds": "accuracy hamming_loss f1_micro f1_macro f1_samples",
-        "representation": "accuracy f1_micro f1_macro f1_samples",
+        "slices": "accuracy hamming_loss f1_macro f1_micro f1_samples",
+        "folds": "accuracy hamming_loss f1_macro f1_micro f1_samples",
+        "representation": "accuracy f1_macro f1_micro f1_samples",
         "single": "f1_micro",
     }
 
