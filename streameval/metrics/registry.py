@@ -38,6 +38,7 @@ from streameval.metrics.metric import (
     BINARY,
     CLASS_PREDICTIONS,
     MULTICLASS,
+    MULTILABEL,
     PREDICTIONS,
     REGRESSION,
     Metric,

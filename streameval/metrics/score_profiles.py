@@ -21,13 +21,16 @@ from streameval.metrics.thresholds import (
     widened,
 )
 from streameval.metrics.undefined import NO_EVENTS
+from streameval.states.error_residuals import ResidualIndex
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [
     "GainCurve",
+    "ResidualDistribution",
     "ScoreDistribution",
     "ThresholdMetrics",
     "gain_curve",
+    "residual_distribution",
     "score_distribution",
     "threshold_metrics",
 ]
@@ -181,6 +184,42 @@ def score_distribution(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ResidualDistribution(CurveColumns):
+    """The histogram of y_true − y_pred; a row for each bin.
+
+    ``low`` and ``high`` are a bin's edges; an inner edge belongs to the bin below it.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    weight: Counts
+    reason: str = ""
+    _name: ClassVar[str] = "residual_distribution"
+
+
+def residual_distribution(
+    residuals: ResidualIndex, *, bins: int = 40, limits: tuple[float, float] | None = None
+) -> ResidualDistribution:
+    """How many events have a residual y_true − y_pred in each of some bins of equal width.
+
+    `limits` are the lowest and the highest residual by default; for the rest see
+    :func:`score_distribution`.
+
+    >>> residuals = ResidualIndex()
+    >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5), (2.0, 2.0)]:
+    ...     residuals.update(true, predicted)
+    >>> histogram = residual_distribution(residuals, bins=2)
+    >>> histogram.low.tolist(), histogram.weight.tolist()
+    ([-1.5, -0.5], [1, 2])
+    """
+    values, _ = residuals.weights()
+    if limits is None and len(values):
+        limits = _range(values)
+    low, high, _, weight = score_distribution(residuals.index, bins=bins, limits=limits)
+    return ResidualDistribution(low, high, weight, "" if len(values) else NO_EVENTS)
+
+
 def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[float, float]:
     if given is not None:
         expected = "two finite numbers, ascending"
@@ -196,6 +235,11 @@ def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[floa
         raise MetricError(f"limits: expected {expected}, got {shown(given)}")
     if not len(scores) or (scores[0] >= 0.0 and scores[-1] <= 1.0):
         return 0.0, 1.0
+    return _range(scores)
+
+
+def _range(scores: FloatArray) -> tuple[float, float]:
+    """The lowest and the highest of them, or where all are equal some width around them."""
     first, last = float(scores[0]), float(scores[-1])
     if first == last:
         half = max(0.5, abs(first) / 4)

@@ -102,7 +102,7 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
     "labels_of_list": ("name the labels of the list in their order with --labels", ""),
     "label_separator": (
         "of one text give --label-separator with what stands between the labels, such as '|'",
-        "",
+        'write them as a list of texts: ["a", "b"]',
     ),
     "unit": ("give --on-bad skip to leave such records out, or no --unit", ""),
     "time_unit": (

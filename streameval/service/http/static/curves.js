@@ -2,7 +2,8 @@
 // ROC, precision and recall, calibration.
 
 import { clear, draw, legend, lineOf } from "./charts.js";
-import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
+import { byId, control, hiddenNote, make, note, options, section, setText } from "./dom.js";
+import { labelOf, shownOf, shows } from "./tasks.js";
 import * as text from "./text.js";
 
 /** @typedef {import("./charts.js").Theme} Theme */
@@ -30,21 +31,35 @@ const articles = Object.entries(CURVES).map(([name, { title, about }]) =>
     make("h3", {}, title), make("p", { class: "explain" }, about),
     hiddenNote(`${name}-note`), make("div", { id: `${name}-chart`, class: "chart square" })));
 
+const select = make("select", {});
+const label = control("Label", select);
+label.id = "curves-label";
+
 /** @type {Panel} */
 export const panel = {
-  node: section("curves", "Curves", { framed: false },
+  node: section("curves", "Curves", { framed: false, controls: [label] },
     hiddenNote("curves-note"), make("div", { class: "three" }, ...articles)),
   counted: true,
+  hidden: ({ status }) => !shows(status.run, "curves"),
+  start(page) {
+    select.addEventListener("change", () => page.chooseLabel(select.value));
+  },
+  show({ status, chosen }) {
+    const label = labelOf(status.run, chosen.label);
+    byId("curves-label").hidden = label === null;
+    const names = new Set([...(status.run?.labels ?? []).map(String), ...(label === null ? [] : [label])]);
+    options(select, [...names].map((name) => [name, text.visible(name, 60)]), label);
+  },
   draw: show,
 };
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
 function show(view, { status, chosen, views }) {
-  const task = status.run?.task;
+  const { curvesOfOne } = shownOf(status.run);
   const has = status.run?.curves[view.window.name] ?? [];
   // A multi-class task has no ROC curve; a binary one may lack it because no scores were given.
   const served = Object.values(view.curves).filter(({ curve }) => curve in CURVES);
-  const shown = served.filter(({ curve }) => task === "binary" || has.includes(curve));
+  const shown = served.filter(({ curve }) => curvesOfOne || has.includes(curve));
   for (const name of Object.keys(CURVES)) byId(name).hidden = !shown.some(({ curve }) => curve === name);
   const absent = shown.length < served.length;
   note(byId("curves-note"), !absent ? "" :
