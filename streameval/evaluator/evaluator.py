@@ -250,6 +250,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             windows.timeline,
             self._options["time_unit"],
             windows.needs_time,
+            len(self._input.known) if self._input.closed else 0,
         )
 
     def consume(

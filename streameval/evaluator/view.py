@@ -146,6 +146,14 @@ _COMPILED_OF: Mapping[Kernel, Mapping[str, str]] = {
     "two classes": {**_COMPILED, **_COMPILED_BINARY},
     "classes": _COMPILED,
     "numbers": {name: name for name in _ERRORS.split()},
+    "label sets": {
+        "accuracy": "subset_accuracy",
+        **{
+            f"{rule}_{average}": f"{prefix}{rule}_{average}"
+            for rule in ("precision", "recall", "f1", "jaccard")
+            for average, prefix in (("micro", ""), ("macro", "label_"), ("samples", ""))
+        },
+    },
 }
 
 

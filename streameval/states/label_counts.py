@@ -48,6 +48,7 @@ class LabelCounts(CellSums):
 
     __slots__ = ("closed",)
     NAME = "label_counts"
+    TALLY = "NativeLabelTally"
     COLUMNS = {"label": True, "outcome": False}  # noqa: RUF012
     OPTIONAL = frozenset({"closed"})
 
@@ -90,7 +91,7 @@ class LabelCounts(CellSums):
         """The labels as declared, or all that occur, ascending."""
         if self.closed is not None:
             return list(self.closed)
-        return sorted({label for label, _ in self._cells})
+        return sorted({label for label, _ in self._held()})
 
     @property
     def total(self) -> Weight:
@@ -104,7 +105,7 @@ class LabelCounts(CellSums):
 
     def binary(self, label: object) -> BinaryCounts:
         """The four counts of a label; all zeros but ``tn`` for a label never seen."""
-        get, zero = self._cells.get, 0 if self.exact else 0.0
+        get, zero = self._held().get, 0 if self.exact else 0.0
         tp, fp, fn = (get((label, outcome), zero) for outcome in (HIT, FALSE_ALARM, MISS))
         return BinaryCounts(tp, fp, fn, max(zero, self.weight - tp - fp - fn))
 
@@ -116,7 +117,7 @@ class LabelCounts(CellSums):
     def per_class(self) -> ClassCounts:
         """Right, true and predicted weight of each label. Cost: O(labels)."""
         labels = self.labels
-        get, zero = self._cells.get, 0 if self.exact else 0.0
+        get, zero = self._held().get, 0 if self.exact else 0.0
         right = [get((label, HIT), zero) for label in labels]
         true = [tp + get((label, MISS), zero) for tp, label in zip(right, labels, strict=True)]
         predicted = [

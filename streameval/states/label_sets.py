@@ -38,6 +38,7 @@ class LabelSetCounts(CellSums):
 
     __slots__ = ()
     NAME = "label_sets"
+    TALLY = "NativeSizeTally"
     COLUMNS = dict.fromkeys(SetSizes._fields, False)
 
     @property
@@ -47,7 +48,7 @@ class LabelSetCounts(CellSums):
 
     def sizes(self) -> Iterator[tuple[SetSizes, Weight]]:
         """The cells, ascending, each with its weight."""
-        return ((SetSizes(*cell), weight) for cell, weight in sorted(self._cells.items()))
+        return ((SetSizes(*cell), weight) for cell, weight in sorted(self._held().items()))
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int, int]]:
         return [(len(y_true & given), len(given), len(y_true))]

@@ -286,12 +286,20 @@ STATES: dict[str, StateRow] = {
             _MULTILABEL,
             _LABELS,
             input="labels",
+            kernel="label_counts",
             make=lambda plan: LabelCounts.of_closed(plan.labels),
             # The plan holds the closed list of labels, as of a confusion.
             write=lambda counts: counts.to_state(occurring=True),
             read=lambda plan, form: LabelCounts.of_closed(plan.labels).restored(form),
         ),
-        _row("label_sets", LabelSetCounts, _MULTILABEL, _LABELS, input="labels"),
+        _row(
+            "label_sets",
+            LabelSetCounts,
+            _MULTILABEL,
+            _LABELS,
+            input="labels",
+            kernel="label_sets",
+        ),
         _row(
             "label_pairs",
             LabelPairs,

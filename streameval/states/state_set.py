@@ -228,7 +228,8 @@ class StateSet:
                     rest.append(state)
                 else:
                     taken[role] = state
-        get, losses, errors = taken.get, taken.get("losses"), taken.get("errors")
+        get, losses = taken.get, taken.get("losses")
+        tallied = map(get, ("errors", "label_counts", "label_sets"))
         scores, sums = get("scores"), get("sums")
         classes = class_counter(scores, sums)
         if classes is None:
@@ -239,7 +240,7 @@ class StateSet:
             binary,
             get("index"),
             None if losses is None else losses.tally(),
-            None if errors is None else errors.tally(),
+            tuple([None if state is None else state.tally() for state in tallied]),
             get("confusion"),
             classes,
             get("run"),

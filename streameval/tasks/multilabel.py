@@ -30,7 +30,7 @@ from streameval.events.values import (
 )
 from streameval.tasks.input import Input, InputOptions, nothing_given
 from streameval.tasks.multiclass import ClassInput
-from streameval.tasks.task import FieldKind, Task, Truth
+from streameval.tasks.task import FieldKind, Kernel, Task, Truth
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _SET = "the labels of an event: a set, a list, {label: 0 or 1}, or a row of indicators"
@@ -93,6 +93,11 @@ class LabelSetInput(ClassInput):
         if isinstance(limits, dict):
             return {"threshold": [list(pair) for pair in limits.items()]}
         return {"threshold": limits}
+
+    @property
+    def threshold(self) -> Any:  # type: ignore[override]
+        """The threshold of all labels, or of each."""
+        return self.limits
 
     def limit(self, label: Label) -> float:
         """The score from which on a label is predicted."""
@@ -548,6 +553,7 @@ class MultilabelTask(Task):
     name = "multilabel"
     adjective = "multi-label"
     truth: ClassVar[Truth] = "label sets"
+    kernel: ClassVar[Kernel] = "label sets"
     fields: ClassVar[Mapping[str, FieldKind]] = {
         "y_true": "labels",
         "y_pred": "labels",

@@ -10,9 +10,9 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import Label
 from streameval.tasks.input import Input, InputOptions
 
-Kernel: TypeAlias = Literal["two classes", "classes", "numbers"] | None
+Kernel: TypeAlias = Literal["two classes", "classes", "numbers", "label sets"] | None
 """Which compiled code counts a task's events one by one: labels that are positive or not, with
-one score; canonical labels, with a mapping of scores; numbers; or none."""
+one score; canonical labels, or sets of them, with a mapping of scores; numbers; or none."""
 
 
 FieldKind: TypeAlias = Literal["label", "labels", "number", "probability", "probabilities"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import IntArray, Label, Weight
+from streameval.states.backend import compiled
 from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector, total_over
+
+_NATIVE = compiled("streameval.states.native.native_labels")
 
 WRITTEN = ("exact", "weight", "cells")
 """The keys of the written form beside the labels and the columns of the cells' names."""
@@ -24,9 +27,11 @@ class CellSums(SumVector):
     A subclass says what the columns of a cell's name are, and which cells an event is in.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_tally")
     VALIDATED = True
     FIELD = "y_true"
+    TALLY: ClassVar[str] = ""
+    """The compiled class that counts events of whole weight."""
     COLUMNS: ClassVar[dict[str, bool]]
     """From the columns of a cell's name to whether they are labels, else numbers from 0."""
 
@@ -51,12 +56,52 @@ class CellSums(SumVector):
 
     # Counting
 
+    def _start(self, size: int) -> None:
+        super()._start(size)
+        self._tally: Any = None
+
+    def tally(self) -> Any:
+        """Counts events of whole weight in compiled code; None where that was not built."""
+        if self._tally is None and _NATIVE is not None:
+            self._tally = getattr(_NATIVE, self.TALLY)(self)
+        return self._tally
+
+    def _settle(self) -> None:
+        counted = None if self._tally is None else self._tally.take()
+        if counted is not None:
+            weight, cells = counted
+            self._values[0] += weight
+            for cell, by in cells:
+                self._add_cell(cell, by)
+
+    def _held(self) -> dict[Any, Weight]:
+        """The weight of each cell that occurs."""
+        if self._tally is not None:
+            self._settle()
+        return self._cells
+
+    def _forget(self) -> None:
+        """Have compiled code know that the sums change otherwise."""
+        if self._tally is not None:
+            self._settle()
+            self._tally.forget()
+
+    def _promote(self) -> None:
+        super()._promote()
+        self._forget()
+
+    def _merge(self, other: Self, times: int) -> None:
+        self._forget()
+        super()._merge(other, times)
+
     def _add(self, terms: Any, weight: Weight) -> None:
+        self._forget()
         self._values[0] += weight
         for cell in terms:
             self._add_cell(cell, weight)
 
     def _add_many(self, y_true: EventBatch, given: LabelRows | None, weight: Any) -> None:
+        self._forget()
         each = [len(y_true)] if weight is None else weight.tolist()
         hits = given
         if hits is None:
@@ -79,7 +124,7 @@ class CellSums(SumVector):
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        cells = sorted(self._cells.items())
+        cells = sorted(self._held().items())
         labels: list[Label] = []
         columns: list[list[Any]] = [list(one) for one in zip(*(key for key, _ in cells))]  # noqa: B905
         columns = columns or [[] for _ in self.COLUMNS]
