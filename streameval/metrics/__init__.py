@@ -29,6 +29,7 @@ from streameval.metrics import (
     cut_points,
     label_free,
     multiclass,
+    multilabel,
     probability,
     ranking,
     score_profiles,
@@ -43,6 +44,7 @@ from streameval.metrics.cut_points import *
 from streameval.metrics.label_free import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
+from streameval.metrics.multilabel import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
 from streameval.metrics.registry import (
@@ -66,6 +68,7 @@ __all__ += curves.__all__
 __all__ += cut_points.__all__
 __all__ += label_free.__all__
 __all__ += multiclass.__all__
+__all__ += multilabel.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
 __all__ += score_profiles.__all__

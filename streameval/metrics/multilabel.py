@@ -26,7 +26,7 @@ from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.label_counts import LabelCounts
 from streameval.states.label_sets import LabelSetCounts, SetSizes
 
-__all__ = ["hamming_loss", "label_average", "samples_average", "subset_accuracy", "subset_error"]
+__all__ = ["hamming_loss", "multilabel_confusion_matrix"]
 
 
 def subset_accuracy(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
