@@ -24,9 +24,9 @@ from streameval.metrics.class_metrics import FBETA, checked_beta
 from streameval.metrics.metric import MULTILABEL, Metric
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.label_counts import LabelCounts
-from streameval.states.label_sets import LabelSetCounts
+from streameval.states.label_sets import LabelSetCounts, SetSizes
 
-__all__ = ["hamming_loss", "label_average", "samples_average", "subset_accuracy", "subset_error"]
+__all__ = ["hamming_loss", "multilabel_confusion_matrix"]
 
 
 def subset_accuracy(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
@@ -137,19 +137,18 @@ def samples_average(
     """
     if beta is not None and rule.given is not None:
         rule = rule.given(checked_beta(beta))
-    scaled = defined = left = 0
-    reason = NO_EVENTS
+
+    def term(sizes: SetSizes) -> tuple[int, int, int]:
+        numerator, denominator = rule.parts(sizes.hits, sizes.true, sizes.predicted, 0)
+        return (rule.scaled(numerator, denominator), 1, 0) if denominator else (0, 0, 1)
+
     sizes, weights, _ = _whole_sizes(sets)
-    for (hits, predicted, true), weight in zip(sizes, weights, strict=True):
-        numerator, denominator = rule.parts(hits, true, predicted, 0)
-        if denominator:
-            scaled += rule.scaled(numerator, denominator, weight)
-            defined += weight
-        else:
-            left += weight
-            reason = _NO_SAMPLE[rule.needs[0]]
-    value = mean_of_scaled(scaled, defined, left, undefined)
-    return undefined_value(reason, undefined) if value is None else value
+    terms = [[w * x for x in term(one)] for one, w in zip(sizes, weights, strict=True)]
+    sums = [sum(column) for column in zip(*terms, strict=True)]
+    value = mean_of_scaled(*(sums or (0, 0, 0)), undefined)
+    if value is not None:
+        return value
+    return undefined_value(_NO_SAMPLE[rule.needs[0]] if any(sums) else NO_EVENTS, undefined)
 
 
 _NO_SAMPLE = {

@@ -14,7 +14,7 @@
 
 namespace streameval {
 
-// Total weights stay below: a weight times a number of labels is then below 2^63.
+// Total weights stay below, so that no sum passes its integer.
 constexpr std::int64_t MOST_LABELLED = std::int64_t(1) << 40;
 
 enum LabelRule { PRECISION, RECALL, F1, JACCARD, LABEL_RULES };
@@ -29,10 +29,9 @@ inline void label_parts(LabelRule rule, std::int64_t right, std::int64_t truth, 
                                : truth + predicted - right;
 }
 
-// weight * over / under in units of 2^-64, rounded down.
-inline Wide label_units(std::int64_t weight, std::int64_t over, std::int64_t under) {
-    return (product(static_cast<std::uint64_t>(weight), static_cast<std::uint64_t>(over)) << 64) /
-           static_cast<std::uint64_t>(under);
+// over / under in units of 2^-64, rounded down.
+inline Wide label_units(std::int64_t over, std::int64_t under) {
+    return (Wide(static_cast<std::uint64_t>(over)) << 64) / static_cast<std::uint64_t>(under);
 }
 
 inline double share(std::int64_t over, std::int64_t under) {
@@ -138,7 +137,7 @@ class LabelTally {
         std::int64_t over, under;
         label_parts(rule, label.right(), label.truth(), label.predicted(), &over, &under);
         if (under == 0) return;
-        const Wide units = label_units(1, over, under);
+        const Wide units = label_units(over, under);
         means_[rule].units += more ? units : Wide(0) - units;
         means_[rule].defined += more ? 1 : -1;
     }
@@ -169,9 +168,8 @@ class SizeTally {
     void count(std::int64_t hits, std::int64_t predicted, std::int64_t truth, std::int64_t by) {
         const SizeKey key{hits, predicted, truth};
         SizeWeights& weights = sizes[key];
-        change_means(key, weights.held, false);
+        change_means(key, by);
         weights.held += by;
-        change_means(key, weights.held, true);
         weights.moved += by;
         weight += by;
         moved += by;
@@ -203,7 +201,7 @@ class SizeTally {
             mean = LabelMean();
             mean.kept = any_kept_ = true;
             for (const auto& one : sizes)
-                change(static_cast<LabelRule>(rule), one.first, one.second.held, true);
+                change(static_cast<LabelRule>(rule), one.first, one.second.held);
         }
         return mean.value();
     }
@@ -213,18 +211,17 @@ class SizeTally {
     LabelMean means_[LABEL_RULES];
     bool any_kept_ = false;
 
-    void change_means(const SizeKey& key, std::int64_t by, bool more) {
+    void change_means(const SizeKey& key, std::int64_t by) {
         if (!any_kept_) return;
         for (int rule = 0; rule < LABEL_RULES; ++rule)
-            if (means_[rule].kept) change(static_cast<LabelRule>(rule), key, by, more);
+            if (means_[rule].kept) change(static_cast<LabelRule>(rule), key, by);
     }
-    void change(LabelRule rule, const SizeKey& key, std::int64_t by, bool more) {
+    void change(LabelRule rule, const SizeKey& key, std::int64_t by) {
         std::int64_t over, under;
         label_parts(rule, key.hits, key.truth, key.predicted, &over, &under);
-        if (under == 0 || by == 0) return;
-        const Wide units = label_units(by, over, under);
-        means_[rule].units += more ? units : Wide(0) - units;
-        means_[rule].defined += more ? by : -by;
+        if (under == 0) return;
+        means_[rule].units += label_units(over, under) * static_cast<Wide>(SignedWide(by));
+        means_[rule].defined += by;
     }
 };
 

@@ -97,8 +97,11 @@ class CellSums(SumVector):
     def _add(self, terms: Any, weight: Weight) -> None:
         self._forget()
         self._values[0] += weight
+        cells, zero = self._cells, 0 if self._exact else 0.0
         for cell in terms:
-            self._add_cell(cell, weight)
+            cells[cell] = held = cells.get(cell, zero) + weight
+            if not held:
+                del cells[cell]
 
     def _add_many(self, y_true: EventBatch, given: LabelRows | None, weight: Any) -> None:
         self._forget()
