@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -52,10 +52,41 @@ def _side_missing(scores: LabelScores, label: Label) -> str:
     return "" if positives and negatives else _EVERY_LABEL if positives else _NO_LABEL
 
 
-def without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
+def _without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
     """The labels that a mean leaves out: no event has them, or (with ``both``) every event."""
     reasons = {label: _side_missing(scores, label) for label in scores.classes}
     return [label for label, reason in reasons.items() if reason and (both or reason == _NO_LABEL)]
+
+
+def left_out_labels(
+    metric: Metric, scores: LabelScores, undefined: float | None = None
+) -> list[Label]:
+    """The labels that a mean over labels leaves out, as they have no value."""
+    average = metric.fixed.get("average")
+    if average == "micro" or coarsened(scores) or not scores.weight:
+        return []
+    if undefined is not None and undefined == undefined:
+        return []
+    labels = _without_value(scores, both=metric.name.startswith("roc_auc"))
+    # A label without weight contributes nothing to a weighted mean.
+    return [label for label in labels if average == "macro" or scores.true_count(label)]
+
+
+def left_out_rankings(
+    metric: Metric, ranking: LabelRanking, undefined: float | None = None
+) -> Weight:
+    """The weight of the events that a mean over events leaves out, as they have no value."""
+    leaves_out = _LEAVE_OUT.get(metric.name)
+    if leaves_out is None or (undefined is not None and undefined == undefined):
+        return 0
+    labels = ranking.number_of_labels
+    return exact_sum(
+        [
+            weight
+            for group, weight in ranking.groups()
+            if group.found == group.true and leaves_out(group.true, labels)
+        ]
+    )
 
 
 def label_roc_auc(
@@ -112,7 +143,7 @@ def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
 
 def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True) -> float:
     """No label has a value, with the reason of the first one."""
-    for label in without_value(scores, both=both) if scores.weight else ():
+    for label in _without_value(scores, both=both) if scores.weight else ():
         return undefined_value(_side_missing(scores, label), undefined, label)
     return undefined_value(NO_EVENTS, undefined)
 
@@ -297,6 +328,14 @@ def _one_sided(true: int, labels: int) -> bool:
 
 def _unlabelled(true: int, labels: int) -> bool:
     return not true
+
+
+_LEAVE_OUT: Mapping[str, Callable[[int, int], bool]] = {
+    "roc_auc_samples": _one_sided,
+    "average_precision_samples": _unlabelled,
+    "recall_at_k": _unlabelled,
+}
+"""From the metrics that not every event has to which events have none."""
 
 
 def label_ranking_average_precision(
