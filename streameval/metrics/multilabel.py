@@ -278,7 +278,6 @@ def label_rows() -> Iterator[Metric]:
                 high=rule.high,
                 direction=rule.direction,
                 params=params,
-                fixed=MappingProxyType({"average": "samples"}),
                 rule=rule,
                 average="samples",
                 family="label_samples",

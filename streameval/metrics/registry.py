@@ -594,6 +594,7 @@ def left_out(metric: Metric | str, counts: Counts, undefined: float | None = Non
     Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
     mean's own, is a number: it is then the value of those classes.
 
+    >>> from streameval import ConfusionCounts
     >>> counts = ConfusionCounts.from_matrix([[1, 0], [1, 0]], ["cat", "dog"])
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
     (['dog'], [])
@@ -631,6 +632,7 @@ def compute(
     metrics of one class, `undefined` a number in place of an undefined value, and `average` as in
     :func:`find`. Raises MetricError for an unknown name or parameter, or another state.
 
+    >>> from streameval import ConfusionCounts
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"])
     >>> compute("f1", counts, positive="cat"), compute("f1_macro", counts)
     (0.6666666666666666, 0.6666666666666666)
@@ -639,7 +641,8 @@ def compute(
     for task, rows in _OF_TASK.items():
         # A name may read a different state in each task.
         if not _takes(row, states) and rows.get(name, METRICS[name]) is not METRICS[name]:
-            row = find(name, task, average)
+            other = find(name, task, average)
+            row = other if _takes(other, states) else row
     if not _takes(row, states):
         wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)
         got = ", ".join(type(state).__name__ for state in states) or "none"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import (
@@ -161,22 +161,34 @@ class LabelSetInput(ClassInput):
             remedy = "this event has no labels yet: leave it out; one without labels has set()"
         return InputError(field, expected=_SET, got=shown(value), position=position, remedy=remedy)
 
+    def _unknown(
+        self, label: Label, field: str, position: int | None, remedy: str = ""
+    ) -> InputError:
+        return InputError(
+            field,
+            expected=f"labels out of {shown(list(self.classes))}",
+            got=shown(label),
+            position=position,
+            remedy=did_you_mean(str(label), self._texts) or remedy,
+        )
+
     def _indicators(self, value: Any, field: str, position: int | None) -> list[bool] | None:
         """The flags of a row with one for each declared label; None: the value lists labels."""
         array = value if type(value) in (list, tuple) else array_of(value)
         if array is None or not hasattr(array, "__len__"):
             return None
         row = array if isinstance(array, (list, tuple)) else array.tolist()
+        numbers = bool(row) and all(type(one) in (bool, int, float) for one in row)
         numeric = isinstance(array, np.ndarray) and array.dtype.kind in "bfiu"
-        flags = bool(row) and all(type(one) in (bool, int, float) and one in (0, 1) for one in row)
+        # Among labels that are texts, numbers are no labels.
+        numeric = numeric or (numbers and self.closed and self._named_by_text())
+        flags = numbers and all(one in (0, 1) for one in row)
         fits = self.closed and len(row) == len(self.classes)
         # A list of three or more labels cannot be of 0 and 1 only.
-        if fits and (numeric or (flags and (len(row) > 2 or isinstance(self.classes[0], str)))):
+        if fits and (numeric or (flags and len(row) > 2)):
             names = zip(self.classes, row, strict=True)
             return [self._flag(one, field, position, name) for name, one in names]
-        if not numeric or (array.dtype.kind in "iu" and not flags and not self._named_by_text()):
-            return None
-        if not row:
+        if not row or not numeric or not (flags or self._named_by_text()):
             return None
         expected = f"a row of {len(self.classes)} indicators, in the order of labels="
         if not self.closed:
@@ -544,11 +556,11 @@ class MultilabelTask(Task):
     }
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {"threshold": (float, int, list)}
     usual: ClassVar[Mapping[str, str]] = {
-        "report": "accuracy hamming_loss precision_micro recall_micro f1_micro f1_macro "
+        "report": "accuracy hamming_loss precision_micro recall_micro f1_macro f1_micro "
         "f1_weighted f1_samples jaccard_samples",
-        "slices": "accuracy hamming_loss f1_micro f1_macro f1_samples",
-        "folds": "accuracy hamming_loss f1_micro f1_macro f1_samples",
-        "representation": "accuracy f1_micro f1_macro f1_samples",
+        "slices": "accuracy hamming_loss f1_macro f1_micro f1_samples",
+        "folds": "accuracy hamming_loss f1_macro f1_micro f1_samples",
+        "representation": "accuracy f1_macro f1_micro f1_samples",
         "single": "f1_micro",
     }
 

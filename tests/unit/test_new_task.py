@@ -222,11 +222,11 @@ def test_last_forgets() -> None:
 
 
 def test_it_is_refused_in_words() -> None:
-    assert one_of_tasks() == '"binary", "multiclass" or "numbers"'
+    assert one_of_tasks() == '"binary", "multiclass", "multilabel" or "numbers"'
     one = opened()
     with pytest.raises(InputError, match=r"^y_pred: expected a finite number"):
         one.update(1.5, "cat", slices={"country": "c"}, event_time=1_700_000_000)
-    with pytest.raises(se.errors.MetricError, match=r"^accuracy is for binary or multi-class"):
+    with pytest.raises(se.errors.MetricError, match=r"^accuracy is for binary, multi-class"):
         one["accuracy"]
     with pytest.raises(se.errors.MetricError, match="mean_absolute_error is for number tasks"):
         se.Evaluator()["mean_absolute_error"]
