@@ -19,7 +19,6 @@ from streameval.metrics.multiclass import Share, mean_of_shares
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
-from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 from streameval.states.label_losses import LabelLosses
 from streameval.states.label_ranking import LabelRanking, RankedGroup
 from streameval.states.label_scores import LabelScores
@@ -27,13 +26,8 @@ from streameval.states.label_scores import LabelScores
 __all__ = [
     "average_precision_samples",
     "coverage_error",
-    "label_average_precision",
-    "label_brier_score",
-    "label_calibration_error",
-    "label_log_loss",
     "label_ranking_average_precision",
     "label_ranking_loss",
-    "label_roc_auc",
     "precision_at_k",
     "recall_at_k",
     "roc_auc_samples",
@@ -43,6 +37,7 @@ LabelAverage: TypeAlias = Literal["macro", "micro", "weighted"]
 _AVERAGES = ("macro", "micro", "weighted", None)
 
 _NO_LABEL = "no event has the label {}"
+_NO_LABELS = "no event has a label, or scores one above 0"
 _EVERY_LABEL = "every event has the label {}"
 
 
@@ -145,7 +140,7 @@ def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True
     """No label has a value, with the reason of the first one."""
     for label in _without_value(scores, both=both) if scores.weight else ():
         return undefined_value(_side_missing(scores, label), undefined, label)
-    return undefined_value(NO_EVENTS, undefined)
+    return undefined_value(_NO_LABELS if scores.weight else NO_EVENTS, undefined)
 
 
 def label_average_precision(
@@ -188,14 +183,9 @@ def label_average_precision(
     weights: dict[Label, Weight] = dict.fromkeys(values, 1)
     if average == "weighted":
         weights = {label: scores.true_count(label) for label in values}
-    return _mean_over_labels(values, weights)
-
-
-def _mean_over_labels(values: dict[Label, float], weights: dict[Label, Weight]) -> float:
-    """The weighted mean of the labels that have a value; undefined as the first where none has."""
     held = [label for label, value in values.items() if value == value and weights[label]]
     if not held:
-        return next(iter(values.values()), undefined_value(NO_EVENTS))
+        return _no_label(scores, undefined, both=False)
     total = exact_sum([weights[label] for label in held])
     return math.fsum(weights[label] * values[label] for label in held) / total
 
@@ -217,7 +207,7 @@ def _of_labels(
     if average is None:
         return values
     if not losses.weight or not values:
-        return undefined_value(NO_EVENTS, undefined)
+        return undefined_value(_NO_LABELS if losses.weight else NO_EVENTS, undefined)
     if undefined is None:
         for value in values.values():
             if reason_of(value):
@@ -274,6 +264,9 @@ def label_calibration_error(
 
 # Rankings of the labels of one event
 
+_BITS = 128
+"""Terms of a mean are whole numbers of 2**-128: more than any rounding of the mean can show."""
+
 _Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
 """From a group and the number of labels to what it adds: a numerator and a denominator."""
 
@@ -298,14 +291,14 @@ def _sample_mean(
             over, under = term(group, labels)
             if over:
                 scaled.append(
-                    (weight * over << FRACTION_BITS) // under  # type: ignore[operator]
+                    (weight * over << _BITS) // under  # type: ignore[operator]
                     if exact
                     else weight * (over / under)
                 )
     total, outside = exact_sum(held), exact_sum(left)
     value: float
     if exact:
-        value = sum(scaled) / (int(total) << FRACTION_BITS) if total else 0.0
+        value = sum(scaled) / (int(total) << _BITS) if total else 0.0
     else:
         value = math.fsum(scaled) / total if total else 0.0
     if outside and undefined is not None and undefined == undefined:
@@ -486,8 +479,8 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
         reason = "no event has a label" if ranking.weight else NO_EVENTS
         return undefined_value(reason, undefined)
     if ranking.exact:
-        scaled = sum((int(weight) << FRACTION_BITS) // true for true, weight in hits)
-        value = scaled / (int(total) << FRACTION_BITS)
+        scaled = sum((int(weight) << _BITS) // true for true, weight in hits)
+        value = scaled / (int(total) << _BITS)
     else:
         value = math.fsum(weight / true for true, weight in hits) / total
     if empty and undefined is not None and undefined == undefined:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from streameval import metrics
 from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
+from streameval.metrics import multilabel_ranking as metrics
 from streameval.states.label_losses import LabelLosses
 from streameval.states.label_ranking import LabelRanking
 from streameval.states.label_scores import LabelScores
