@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -71,17 +71,9 @@ def left_out_rankings(
     metric: Metric, ranking: LabelRanking, undefined: float | None = None
 ) -> Weight:
     """The weight of the events that a mean over events leaves out, as they have no value."""
-    leaves_out = _LEAVE_OUT.get(metric.name)
-    if leaves_out is None or (undefined is not None and undefined == undefined):
+    if metric.name not in _LEFT_OUT or (undefined is not None and undefined == undefined):
         return 0
-    labels = ranking.number_of_labels
-    return exact_sum(
-        [
-            weight
-            for group, weight in ranking.groups()
-            if group.found == group.true and leaves_out(group.true, labels)
-        ]
-    )
+    return ranking.weight_without(_LEFT_OUT[metric.name])
 
 
 def label_roc_auc(
@@ -323,12 +315,8 @@ def _unlabelled(true: int, labels: int) -> bool:
     return not true
 
 
-_LEAVE_OUT: Mapping[str, Callable[[int, int], bool]] = {
-    "roc_auc_samples": _one_sided,
-    "average_precision_samples": _unlabelled,
-    "recall_at_k": _unlabelled,
-}
-"""From the metrics that not every event has to which events have none."""
+_LEFT_OUT = {"roc_auc_samples": True, "average_precision_samples": False, "recall_at_k": False}
+"""From the metrics that not every event has to whether one with all labels has none either."""
 
 
 def label_ranking_average_precision(
@@ -348,9 +336,7 @@ def label_ranking_average_precision(
 
 
 def _precision(group: RankedGroup, labels: int) -> tuple[int, int]:
-    if not group.true:
-        return 1, 1
-    return group.group * group.found, group.true * group.reached
+    return group.precision() if group.true else (1, 1)
 
 
 def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -402,12 +388,7 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
     >>> label_ranking_loss(ranking)
     0.5
     """
-    return _defined(_sample_mean(ranking, _wrong_pairs, undefined), ranking, undefined)
-
-
-def _wrong_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
-    pairs = group.true * (labels - group.true)
-    return group.group * (group.reached - group.found), pairs or 1
+    return _defined(_sample_mean(ranking, RankedGroup.wrong_pairs, undefined), ranking, undefined)
 
 
 def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -422,15 +403,8 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     >>> roc_auc_samples(ranking)
     0.5
     """
-    value = _sample_mean(ranking, _right_pairs, undefined, _one_sided)
+    value = _sample_mean(ranking, RankedGroup.right_pairs, undefined, _one_sided)
     return _defined(value, ranking, undefined)
-
-
-def _right_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
-    false = labels - group.true
-    tied = group.reached - group.above - group.group
-    below = false - (group.reached - group.found)
-    return group.group * (2 * below + tied), 2 * group.true * false
 
 
 def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
@@ -473,7 +447,7 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     (0.0, 1.0)
     """
     hits = list(_hits(ranking, k))
-    empty = ranking.weight_of_empty
+    empty = ranking.weight_without(both=False)
     total = ranking.weight - empty
     if not total:
         reason = "no event has a label" if ranking.weight else NO_EVENTS
@@ -495,8 +469,9 @@ def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
     yield from _averaged_rows(label_roc_auc, "roc_auc", "AUC")
     yield from _averaged_rows(label_average_precision, "average_precision", "average precision")
-    row = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
-    at_k = functools.partial(row, params=("k",))
+    of_ranking = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
+    row = functools.partial(of_ranking, family="label_ranking")
+    at_k = functools.partial(of_ranking, params=("k",))
     loss = functools.partial(
         Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
     )
@@ -549,11 +524,13 @@ def score_rows() -> Iterator[Metric]:
         function=label_log_loss,
         definition="mean over labels of the binary log loss",
         high=math.inf,
+        family="label_ranking",
     )
     yield loss(
         name="brier_score",
         function=label_brier_score,
         definition="mean over labels of the binary Brier score",
+        family="label_ranking",
     )
     yield loss(
         name="expected_calibration_error",

@@ -16,6 +16,7 @@ from streameval.metrics import multilabel_ranking as metrics
 from streameval.states.label_losses import LabelLosses
 from streameval.states.label_ranking import LabelRanking
 from streameval.states.label_scores import LabelScores
+from streameval.states.label_squares import LabelSquares
 from tests.support.laws import LAWS, StateSpec, assert_near, check_law
 
 NAMES = ("a", "b", "c", "d")
@@ -24,7 +25,7 @@ CLOSED = ("c", "a", "d", "b")
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 MARGINS = st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.5])
-WHOLE = st.integers(1, 3)
+WHOLE = st.one_of(st.integers(1, 3), st.just(2**53))
 FRACTIONS = st.sampled_from([0.5, 1, 1.5, 2])
 SETS = st.frozensets(st.sampled_from(NAMES))
 
@@ -80,6 +81,7 @@ READS = {
         metrics.precision_at_k,
         metrics.recall_at_k,
     ),
+    LabelSquares: (lambda s: s.precision, lambda s: s.log_loss),
 }
 
 
@@ -104,7 +106,7 @@ def spec(kind, declared, *, scores=SCORES, dense=False, fractions=False, **optio
         read=read(kind),
         same=assert_near if fractions else StateSpec.same,
         excused={"revert": "weights that are no whole numbers"} if fractions else {},
-        from_state=lambda form: kind.from_state(form, declared),
+        from_state=lambda form: getattr(kind, "restored", kind.from_state)(form, declared),
     )
 
 
@@ -119,6 +121,14 @@ SPECS = [
         (CLOSED, SCORES, False, True),
         (None, SCORES, True, False),
     )
+]
+SPECS += [
+    spec(LabelSquares, CLOSED, scores=MARGINS),
+    spec(LabelSquares, CLOSED, dense=True),
+    spec(LabelSquares, CLOSED, fractions=True),
+    spec(LabelSquares, None),
+    spec(LabelScores, CLOSED, max_scores=1024),
+    spec(LabelLosses, None, bins=3),
 ]
 
 
