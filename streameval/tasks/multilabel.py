@@ -213,22 +213,30 @@ class LabelSetInput(ClassInput):
 
     def _shares(self, given: object, true: Any) -> dict[Label, float]:
         """The score of each label of one event, from a mapping or a row of all declared ones."""
+        field = self.score_field
         if not isinstance(given, Mapping):
             row = list(given) if isinstance(given, (list, tuple)) else array_of(given)
             if row is None or not self.closed or np.ndim(row) != 1:
                 expected = "a mapping label -> score"
                 if self.closed:
                     expected += f", or {len(self.classes)} scores in the order of labels="
-                raise InputError(self.score_field, expected=expected, got=shown(given))
+                raise InputError(field, expected=expected, got=shown(given))
             if len(row) != len(self.classes):
                 expected = f"{len(self.classes)} scores, in the order of labels="
-                raise InputError(self.score_field, expected=expected, got=f"{len(row)}")
+                raise InputError(field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        if true is None and given:
-            true = self._named(next(iter(given)))
-        scores = super()._shares(given, true) if given else {}
-        if not given and self.closed:
-            raise self._score_missing(())
+        known, scores = self.known, {}
+        for name, value in given.items():
+            try:
+                label = known[name]
+            except (KeyError, TypeError):
+                label = self._named(name)
+                check_same_kind(next(iter(scores), label) if true is None else true, label, field)
+            scores[label] = canonical_score(value, field)
+        if len(scores) < len(given):
+            raise InputError(field, expected="each label once", got=shown(list(given)))
+        if self.closed and len(scores) < len(self.classes):
+            raise self._score_missing(scores)
         if self.score_field == "proba":
             for label, score in scores.items():
                 if not 0 <= score <= 1:
