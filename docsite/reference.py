@@ -251,7 +251,7 @@ def metric_groups() -> dict[str, list[Metric]]:
     return groups
 
 
-DEFINITIONS = ("definitions.md", "definitions-scores.md")
+DEFINITIONS = ("definitions.md", "definitions-scores.md", "definitions-numbers.md")
 """The pages with the formula of every metric."""
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's classification and ranking metrics, read from evaluators."""
+"""scikit-learn's classification, ranking and regression metrics, read from evaluators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.metrics
-from sklearn.metrics import _classification, _ranking
+from sklearn.metrics import _classification, _ranking, _regression
 from sklearn.utils.multiclass import type_of_target
 
 import streameval as se
@@ -18,14 +18,13 @@ from benchmarks.peers.page import rows
 from streameval import metrics
 
 PEER = "scikit-learn"
-SUITES = ("test_classification", "test_ranking", "test_common")
+SUITES = ("test_classification", "test_ranking", "test_regression", "test_common")
 
 _COUNTERPARTS = {name: row.counterparts for row in rows() for name in row.names if row.counterparts}
 
 _MULTI_LABEL = "of label sets another metric"
 _NO_PAIR = "AUC of a label that no or every event has: nan there, left out of the mean here"
 _LABEL_SETS = "of label sets, given other targets"
-_OUTPUTS = "several classes of each of several outputs"
 _ONE_SAMPLE = "a matrix for each event"
 _SOME_OF_EACH = "means over events of some of their labels"
 _WEIGHTS = "weights of 0 or below, or above 2⁵³: refused"
@@ -35,6 +34,8 @@ _ANY_FUNCTION = (
     "any function at each threshold, or the area under given points: no metric of events"
 )
 _NO_PROBABILITIES = "rows of probabilities that do not add up to 1: refused"
+_OUTPUTS = "several outputs: here an evaluator has one"
+_ONE_TRUTH = "equal true numbers: scikit-learn says 1, 0 or −∞, streameval undefined"
 _SINGLE = "scikit-learn computes in single precision what was given so"
 
 
@@ -44,7 +45,12 @@ class Call:
     def __init__(self, name: str, theirs: Any, arguments: dict[str, Any]) -> None:
         self.name, self.theirs, self.given = name, theirs, arguments
         truth = next(iter(arguments.values()))
-        self.kind = type_of_target(truth)
+        if name in _OF_NUMBERS:
+            self.kind = "numbers"
+            if any(np.size(each) > len(each) for each in (truth, self.second)):
+                raise NotCovered(_OUTPUTS)
+        else:
+            self.kind = type_of_target(truth)
         if "multioutput" in self.kind:
             raise NotCovered(_OUTPUTS)
         self.of_sets = self.kind.startswith("multilabel")
@@ -112,6 +118,14 @@ class Call:
         rows = {"proba" if probabilities else "score": matrix}
         ev.update_many(self.y_true, **rows, weight=self.weight)
         return ev
+
+    def of_numbers(self, *metrics: str) -> se.Evaluator:
+        """Fed true and predicted numbers."""
+        columns = [np.asarray(column).ravel() for column in (self.y_true, self.second)]
+        if any(column.dtype in (np.float32, np.float16) for column in columns):
+            raise Known(_SINGLE)
+        ev = se.Evaluator("regression", metrics=metrics)
+        return ev.update_many(*columns, weight=self.weight)
 
     def value(self, ev: se.Evaluator, metric: str, **params: Any) -> Any:
         """A metric that the page names as a counterpart of this function."""
@@ -315,6 +329,36 @@ def _loss(metric: str, call: Call) -> Any:
     return value if call.given.get("normalize", True) else value * ev.total.support
 
 
+def _of_numbers(metric: str, call: Call) -> Any:
+    params = {"alpha": call.given["alpha"]} if "alpha" in call.given else {}
+    value = call.value(call.of_numbers(metric), metric, **params)
+    if isinstance(value, metrics.Undefined) and "true numbers are equal" in value.reason:
+        # nan of a single event there too.
+        if not np.all(np.isnan(call.theirs)):
+            raise Known(_ONE_TRUTH)
+    return np.full(1, value) if isinstance(call.theirs, np.ndarray) else value
+
+
+_OF_NUMBERS = {
+    f"{name}_score" if name in ("explained_variance", "r2") else name: functools.partial(
+        _of_numbers, name
+    )
+    for name in (
+        "explained_variance",
+        "max_error",
+        "mean_absolute_error",
+        "mean_absolute_percentage_error",
+        "mean_pinball_loss",
+        "mean_squared_error",
+        "mean_squared_log_error",
+        "median_absolute_error",
+        "r2",
+        "root_mean_squared_error",
+        "root_mean_squared_log_error",
+    )
+}
+
+
 def _no_function(call: Call) -> Any:
     raise NotCovered(_ANY_FUNCTION)
 
@@ -441,6 +485,7 @@ _ADAPTERS: dict[str, Callable[[Call], Any]] = {
     "roc_curve": _part(_curve, "roc"),
     "top_k_accuracy_score": _top_k,
     "zero_one_loss": _part(_share, "error_rate"),
+    **_OF_NUMBERS,
 }
 
 
@@ -473,7 +518,7 @@ def install(ledger: Ledger) -> None:
             return adapters[_name](call)
 
         replaced = ledger.wrapped(PEER, name, original, counterpart)
-        for module in (sklearn.metrics, _classification, _ranking):
+        for module in (sklearn.metrics, _classification, _ranking, _regression):
             if hasattr(module, name):
                 setattr(module, name, replaced)
 

@@ -40,7 +40,7 @@ from streameval.states.class_events import plain_event
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.input import InputOptions
-from streameval.tasks.registry import TASKS, TaskName, likely_task
+from streameval.tasks.registry import TASKS, TaskName, likely_task, unlabelled_task
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import checked_level
 from streameval.windows import Cumulative, Fading, Last, Panes, window_note, window_spec
@@ -165,7 +165,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             task = likely_task(declared is None or len(declared) < _SEVERAL)
         check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         given = InputOptions(positive, threshold, declared, probabilities, plain_event)
-        counted = task if self._labelled else str(TASKS[task].unlabelled)
+        counted = task if self._labelled else unlabelled_task(task)
         self._input = TASKS[counted].input(given)
         names = None
         if metrics is not None:

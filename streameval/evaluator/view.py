@@ -213,6 +213,9 @@ class ViewContext:
         """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
         for state in states:
             row = STATES[state]
+            if self.plan.task not in row.tasks:
+                adjective = self.plan.task_row.adjective
+                raise MetricError(f"{metric} is not for {adjective} tasks")
             if not self.plan.serves(state):
                 rows = {one.name: one.states for one in task_metrics(self.plan.task)}
                 # Drift and expected metrics are computed of a state, and are no metrics to keep.

@@ -231,7 +231,7 @@ _REGRESSION = (
     _number_row(
         regression.mean_squared_error,
         "mean of (y_true − y_pred)²",
-        synonyms=("l2_loss", "neg_mean_squared_error"),
+        synonyms=("mse", "l2_loss", "neg_mean_squared_error"),
     ),
     _number_row(
         regression.root_mean_squared_error,
@@ -516,7 +516,10 @@ METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
 # For the hint in an error only: a value has one name.
-_SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
+# Of two rows the first, unless the task is known.
+_SYNONYMS: Mapping[str, str] = {
+    synonym: row.name for row in reversed(ROWS) for synonym in row.synonyms
+}
 
 _WITH_PARAMETER = (
     (re.compile(r"f_?([2-9]|\d\.\d+)"), 'value("fbeta", beta={})'),
@@ -558,7 +561,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     streameval.errors.MetricError: f1 is about one class: in a multi-class task use f1_macro, ...
     """
     if not isinstance(name, str) or name not in METRICS:
-        raise MetricError(_unknown(name))
+        raise MetricError(_unknown(name, task))
     if average is not ...:
         if not (average is None or isinstance(average, str)):
             raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
@@ -614,7 +617,7 @@ def _less_average(row: Metric) -> tuple[str, ...]:
     return tuple(name for name in row.params if name != "average")
 
 
-def _unknown(name: object) -> str:
+def _unknown(name: object, task: str | None) -> str:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
         return f"{text}; a name is a str, and ev.report() has every metric to iterate over"
@@ -628,7 +631,9 @@ def _unknown(name: object) -> str:
     family, _, average = plain.partition("_")
     if family in ("macro", "micro", "weighted"):  # macro_f1
         plain = f"{average}_{family}"
-    synonym = _SYNONYMS.get(plain) or (plain if plain in METRICS else None)
+    rows = _OF_TASK.get(str(task), {}).values()
+    own = (row.name for row in rows if plain in row.synonyms)
+    synonym = next(own, None) or _SYNONYMS.get(plain) or (plain if plain in METRICS else None)
     near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"

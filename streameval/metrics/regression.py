@@ -6,11 +6,14 @@ events or overflow on the way changes a digit.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 
 from streameval.errors import MetricError, shown
-from streameval.events.values import Weight, is_number
-from streameval.metrics.label_free import score_quantile
+from streameval.events.values import is_number
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.error_ratios import RatioSums
 from streameval.states.error_residuals import ResidualIndex
@@ -343,17 +346,29 @@ def median_absolute_error(residuals: ResidualIndex, *, undefined: float | None =
         return undefined_value(NO_EVENTS, undefined)
     sizes = np.abs(values)
     order = np.argsort(sizes, kind="stable")
-    sizes, weights = sizes[order].tolist(), weights[order].tolist()
-    # Of whole weights in integers; of others rounded once for each.
-    total: Weight = sum(weights)
-    below: Weight = 0
-    for n, weight in enumerate(weights):
-        below += weight
-        if 2 * below > total or n + 1 == len(weights):
-            break
-        if 2 * below == total:
-            return float(sizes[n] + (sizes[n + 1] - sizes[n]) / 2)
-    return float(sizes[n])
+    at, tie = _place(weights[order], 0.5)
+    low = float(sizes[order[at]])
+    return low + (float(sizes[order[at + 1]]) - low) / 2 if tie else low
+
+
+_ROUNDING = 1e-9
+"""How far, of all weight, float sums may be from what they should be equal to."""
+
+
+def _place(weights: Any, q: float) -> tuple[int, bool]:
+    """The first place up to which there is the share q of the weight, and whether it is just that
+    share; of weights that are not whole, to their rounding."""
+    if weights.dtype.kind == "f":
+        below = np.cumsum(weights)
+        wanted, slack = q * below[-1], _ROUNDING * below[-1]
+        at = int(np.searchsorted(below, wanted - slack))
+        return at, bool(abs(below[at] - wanted) <= slack)
+    # In integers of any size, as a product of floats may pass the weight it should be equal to.
+    large = len(weights) * int(weights.max()) >= 2**62
+    below = np.cumsum(weights.astype(object) if large else weights)
+    share = Fraction(q) * int(below[-1])
+    at = int(np.searchsorted(below, math.ceil(share)))
+    return at, int(below[at]) == share
 
 
 def residual_quantile(
@@ -371,4 +386,9 @@ def residual_quantile(
     >>> residual_quantile(residuals), residual_quantile(residuals, q=0.9)
     (0.0, 0.5)
     """
-    return score_quantile(residuals.index, q=q, undefined=undefined)
+    if not is_number(q) or not 0 <= q <= 1:
+        raise MetricError(f"q: expected a number from 0 to 1, got {shown(q)}")
+    values, weights = residuals.weights()
+    if not len(values):
+        return undefined_value(NO_EVENTS, undefined)
+    return float(values[_place(weights, float(q))[0]])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
+from streameval.errors import InputError, shown
 from streameval.tasks.binary import BinaryTask
 from streameval.tasks.comparison import ComparisonTask
 from streameval.tasks.multiclass import MulticlassTask
@@ -45,10 +47,19 @@ def measured_tasks() -> tuple[str, ...]:
     return tuple(name for name, task in TASKS.items() if task.usual)
 
 
-def one_of_tasks() -> str:
-    """The tasks of evaluators, in the words of an error."""
-    *first, last = (f'"{name}"' for name in task_names())
+def one_of_tasks(names: Iterable[str] | None = None) -> str:
+    """The tasks of evaluators, or those of some names, in the words of an error."""
+    *first, last = (f'"{name}"' for name in names or task_names())
     return f"{', '.join(first)} or {last}"
+
+
+def unlabelled_task(task: str) -> str:
+    """The name of the task of the same predictions without true labels; raises InputError."""
+    name = TASKS[task].unlabelled
+    if name is None:
+        served = [other for other in task_names() if TASKS[other].unlabelled is not None]
+        raise InputError("task", expected=one_of_tasks(served), got=shown(task))
+    return name
 
 
 def likely_task(one_score: object) -> TaskName:

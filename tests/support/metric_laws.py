@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from streameval.metrics import ROWS
 from streameval.metrics.metric import Metric
+from streameval.metrics.registry import task_metrics
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
@@ -29,6 +30,8 @@ from streameval.states.label_sets import LabelSetCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.input import InputOptions
 from streameval.tasks.multilabel import LabelSetInput
 from streameval.tasks.registry import TASKS
 from tests.support.class_batch import class_batch
@@ -99,6 +102,14 @@ _LINES = (
         "order scale merge swap",
         "log_loss@binary brier_score@binary normalized_entropy@binary "
         "d2_log_loss_score@binary d2_brier_score@binary",
+    ),
+    (
+        "order scale merge",
+        "mean_error mean_absolute_error mean_squared_error root_mean_squared_error r2 "
+        "explained_variance pearson_r concordance_correlation mean_pinball_loss "
+        "mean_absolute_percentage_error symmetric_mean_absolute_percentage_error "
+        "mean_squared_log_error root_mean_squared_log_error median_absolute_error max_error "
+        "residual_quantile",
     ),
     # A probability on the edge of two bins belongs to the lower one.
     (
@@ -202,6 +213,8 @@ def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
     """Every state of a task, fed one by one, or what depends on no order at once."""
     if task == "multilabel":
         return _label_states(events, at_once)
+    if task == "regression":
+        return _states_of_numbers(events, at_once=at_once)
     confusion, succession = ConfusionCounts(), LabelPersistence()
     scored: dict[str, object] = (
         {"index": ScoreIndex(), "probability": ProbabilitySums(), "moments": ScoreMoments()}
@@ -224,6 +237,19 @@ def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
         for state in scored.values():
             state.update(bool(y_true) if task == "binary" else y_true, score, weight)
     return {"confusion": confusion, "succession": succession, **scored}
+
+
+def _states_of_numbers(events, *, at_once: bool) -> dict[str, object]:
+    """The states of events (true, predicted, None, weight)."""
+    plan = StatePlan.for_states("regression", (row.state for row in task_metrics("regression")))
+    states = StateSet(plan)
+    source = TASKS["regression"].input(InputOptions())
+    if at_once and events:
+        true, predicted, _, weights = map(list, zip(*events, strict=True))
+        states.update_many(source.batch(true, predicted, None, None, weights))
+    for event in () if at_once else events:
+        states.update(*source.event(*event[:3], None, event[3]))
+    return {name: getattr(states, name) for name in plan.stored}
 
 
 _NEW_NAMES = {"a": "z", "b": "m", "c": "n"}

@@ -15,13 +15,7 @@ from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.metrics.metric import (
-    BOTH,
-    CLASS_PREDICTIONS,
-    DIRECTIONS,
-    MULTILABEL,
-    PREDICTIONS,
-)
+from streameval.metrics.metric import BOTH, DIRECTIONS
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.states.registry import STATES
 from streameval.tasks.registry import measured_tasks
@@ -39,7 +33,7 @@ def test_row_is_whole(row):
     assert row.low < row.high
     assert row.direction in DIRECTIONS
     assert row.tasks
-    assert row.tasks <= BOTH | MULTILABEL | PREDICTIONS | CLASS_PREDICTIONS
+    assert row.tasks <= set(measured_tasks())
     assert row.shown <= row.tasks
     assert row.states[0] == row.state
     assert set(row.states) <= set(STATES)
