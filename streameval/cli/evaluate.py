@@ -33,6 +33,7 @@ from streameval.errors import InputError, OptionError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import Chunk
 from streameval.records.input_files import InputFile, column_names
 from streameval.records.parts import processes
@@ -132,7 +133,12 @@ def evaluate(
         max_scores=given.max_scores,
         intervals=details.intervals is not None or gate.needs_intervals,
         probabilities=not given.no_probabilities,
-        also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
+        also_kept=(
+            *details.metrics,
+            *gate.metrics,
+            *(names if pictures else ()),
+            *pictures.metrics(evaluated.task.value),
+        ),
         more={name: value for name, value in more.items() if value is not None},
     )
     if rule is not None and not spec.binary:
@@ -168,7 +174,11 @@ def evaluate(
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
-        result = result_of(evaluator, calls, details, chosen=chosen)
+        shown = calls
+        if calls is None and evaluator.options["metrics"] is not None:
+            # More are kept than those that a gate or a picture has named.
+            shown = tuple((name, {}) for name in USUAL_METRICS["report", evaluator.task])
+        result = result_of(evaluator, shown, details, chosen=chosen)
         gate.judge(evaluator, **details.judged)
         write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)

@@ -18,7 +18,12 @@ import numpy as np
 from streameval.events.values import FloatArray, Label
 from streameval.metrics.averages import check_choice
 from streameval.metrics.calibration import calibration_curve, quantile_calibration_curve
-from streameval.metrics.score_profiles import gain_curve, score_distribution, threshold_metrics
+from streameval.metrics.score_profiles import (
+    gain_curve,
+    residual_distribution,
+    score_distribution,
+    threshold_metrics,
+)
 from streameval.metrics.thresholds import (
     Counts,
     CurveColumns,
@@ -402,6 +407,7 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("gain", gain_curve, {"binary": "index"}),
             CurveRow("threshold_metrics", threshold_metrics, {"binary": "index"}),
             CurveRow("score_distribution", score_distribution, {"binary": "index"}),
+            CurveRow("residual_distribution", residual_distribution, {"regression": "residuals"}),
             CurveRow(
                 "calibration",
                 calibration_curve,
