@@ -165,7 +165,9 @@ _AREAS: Mapping[CurveAverage | None, str] = {
 
 
 def _legend_title(source: Source) -> str:
-    return "" if has_positive(source) else "class against the rest"
+    if has_positive(source):
+        return ""
+    return "label" if TASKS[source.task].truth == "label sets" else "class against the rest"
 
 
 _Curve = TypeVar("_Curve")

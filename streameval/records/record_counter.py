@@ -254,6 +254,8 @@ class RecordCounter:
                 named[name] = self._labelled(named[name], name)
         if "proba" in named and not self._pairs["proba"]:
             named["proba"] = self._relabelled(named["proba"])
+        if self.spec.as_scores:
+            named["score"] = named.pop("proba")
         return named
 
     def _relabelled(self, column: Column) -> Column:
@@ -320,6 +322,7 @@ class RecordCounter:
         """The path of the field that an argument of the evaluator was read from."""
         paths = self.spec.paths
         name, bracket, key = argument.partition("[")  # proba['cat']
+        name = "proba" if name == "score" and self.spec.as_scores else name
         return paths.get(argument) or paths.get(name, name) + bracket + key
 
 

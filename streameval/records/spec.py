@@ -79,6 +79,8 @@ class Spec:
     intervals: bool = False
     probabilities: bool = True
     """Whether the numbers of ``proba`` are probabilities, and no other scores."""
+    as_scores: bool = False
+    """Of label sets: whether ``proba`` was given as ``score``, of any numbers."""
     also_kept: tuple[str, ...] = ()
     """Metrics to keep beside those of ``metrics``."""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +89,8 @@ class Spec:
 
     def __post_init__(self) -> None:
         if self.task_fields.get("score") == "probabilities" and self.proba is None:
-            # Scores of each label have one name here.
+            # What has a number of each label has one name here.
+            object.__setattr__(self, "as_scores", self.as_scores or self.score is not None)
             object.__setattr__(self, "proba", self.score)
             object.__setattr__(self, "score", None)
 
