@@ -373,7 +373,7 @@ def _check_no_numbers(spec: Spec, first: Column | None) -> None:
     if named or spec.y_true is None or first is None:
         return
     values = [str(value) for value in set(distinct_values(first)) if not is_missing(value)]
-    fractions = [text for text in values if is_number(text) and is_fraction(text)]
+    fractions = list(filter(is_fraction, values))
     if 2 * len(fractions) > len(values) and all(map(is_number, values)):
         option, text = spec.wording.option, spec.wording.text
         raise InputError(
