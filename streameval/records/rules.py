@@ -33,6 +33,11 @@ RULES = (
         f"{{task}}: expected {one_of_tasks()}, got {{given}}",
     ),
     Rule(
+        "score of numbers",
+        lambda spec: spec.has("score") and spec.task_fields["y_true"] == "number",
+        "{score} conflicts with {this_task}",
+    ),
+    Rule(
         "score of the task",
         lambda spec: spec.has("score") and "score" not in spec.task_fields,
         "{score} conflicts with {this_task}",
