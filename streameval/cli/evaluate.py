@@ -33,6 +33,7 @@ from streameval.errors import InputError, OptionError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import Chunk
 from streameval.records.input_files import InputFile, column_names
 from streameval.records.parts import processes
@@ -132,12 +133,14 @@ def evaluate(
         max_scores=given.max_scores,
         intervals=details.intervals is not None or gate.needs_intervals,
         probabilities=not given.no_probabilities,
-        also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
+        also_kept=(
+            *details.metrics,
+            *gate.metrics,
+            *(names if pictures else ()),
+            *pictures.metrics(evaluated.task.value),
+        ),
         more={name: value for name, value in more.items() if value is not None},
     )
-    if rule is not None and not spec.binary:
-        remedy = "give a number, or LABEL=NUMBER for each label"
-        raise OptionError.requires(f"--threshold {threshold}", "a binary task", remedy=remedy)
     details.check_window(spec.window)
     details.check_task(spec.kind)
     gate.check(spec.slices, add="add")
@@ -159,16 +162,28 @@ def evaluate(
                 f"--threshold {threshold}", "files, which are read twice", remedy="write it to one"
             )
         # The rule looks at scores alone, of the same window.
-        scores = replace(spec, metrics=("roc_auc",), also_kept=(), slices=(), unit=None, more={})
+        read = ("roc_auc" if spec.binary else "roc_auc_macro",)
+        scores = replace(spec, metrics=read, also_kept=(), slices=(), unit=None, more={})
         ranked = counted(*begun(scores))
         assert isinstance(ranked, Evaluator)
-        chosen = threshold, _chosen_cut(ranked, threshold, rule)
-        spec = replace(spec, threshold=chosen[1].threshold)
+        cuts = ranked.thresholds(rule[0], **rule[1])
+        if isinstance(cuts, CutPoint):
+            chosen = threshold, _checked_cut(cuts, threshold)
+            spec = replace(spec, threshold=cuts.threshold)
+        else:
+            limits = {n: _checked_cut(cut, threshold).threshold for n, cut in cuts.items()}
+            spec = replace(spec, threshold=limits)
+            pairs = ",".join(f"{label}={limit:.6g}" for label, limit in limits.items())
+            say(f"--threshold {pairs}: the best by {threshold} of these events")
     counter, chunks = begun(spec)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
-        result = result_of(evaluator, calls, details, chosen=chosen)
+        shown = calls
+        if calls is None and evaluator.options["metrics"] is not None:
+            # More are kept than those that a gate or a picture has named.
+            shown = tuple((name, {}) for name in USUAL_METRICS["report", evaluator.task])
+        result = result_of(evaluator, shown, details, chosen=chosen)
         gate.judge(evaluator, **details.judged)
         write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)
@@ -187,10 +202,8 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
             say(slow)
 
 
-def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, float]]) -> CutPoint:
+def _checked_cut(cut: CutPoint, text: str) -> CutPoint:
     """The cut-point of a rule of ``--threshold``; raises InputError where there is none."""
-    name, params = rule
-    cut = evaluator.thresholds(name, **params)
     if cut.reason or not math.isfinite(cut.threshold):
         raise InputError(
             "--threshold",

@@ -96,7 +96,7 @@ class Details:
     intervals: float | None = of_result("Confidence intervals; 0.95 is usual.", metavar="LEVEL")
     plot: list[str] | None = of_result(
         "Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
-        "thresholds, series or slices; .png, .svg, .pdf, .html.",
+        "thresholds, residuals, series or slices; .png, .svg, .pdf, .html.",
         metavar="FILE",
         autocompletion=complete_picture,
     )
@@ -598,8 +598,8 @@ def _with_classes(result: Result, evaluator: Evaluator, *, by_default: bool) -> 
         )
     if wanted is False or not (wanted or by_default) or evaluator.is_empty:
         return result
-    if result.chosen is None:
-        with contextlib.suppress(MetricError):  # several classes, or labels alone
+    if result.chosen is None and TASKS[evaluator.task].truth == "two classes":
+        with contextlib.suppress(MetricError):  # labels alone
             result = replace(result, cut=evaluator.thresholds("f1"))
     counts = None
     try:

@@ -461,9 +461,7 @@ class LabelCutPoints(Tabular, dict[Label, CutPoint]):
         ]
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
-        columns = {
-            name: [getattr(cut, name) for cut in self.values()] for name in CutPoint._fields
-        }
+        columns = {name: [getattr(cut, name) for cut in self.values()] for name in CutPoint._fields}
         return {"label": list(self), **columns}
 
 

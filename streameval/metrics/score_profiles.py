@@ -186,14 +186,11 @@ def score_distribution(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ResidualDistribution(CurveColumns):
-    """The histogram of y_true − y_pred; a row for each bin.
-
-    ``low`` and ``high`` are a bin's edges; an inner edge belongs to the bin below it.
-    """
+    """A histogram of the residuals y_true − y_pred: the events of each bin, from ``low`` on."""
 
     low: FloatArray
     high: FloatArray
-    weight: Counts
+    events: Counts
     reason: str = ""
     _name: ClassVar[str] = "residual_distribution"
 
@@ -203,21 +200,21 @@ def residual_distribution(
 ) -> ResidualDistribution:
     """How many events have a residual y_true − y_pred in each of some bins of equal width.
 
-    `limits` are the lowest and the highest residual by default; for the rest see
-    :func:`score_distribution`.
+    By default the outer edges are the lowest and the highest residual; raises MetricError as
+    :func:`score_distribution`. Cost: O(distinct residuals).
 
     >>> residuals = ResidualIndex()
     >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5), (2.0, 2.0)]:
     ...     residuals.update(true, predicted)
-    >>> histogram = residual_distribution(residuals, bins=2)
-    >>> histogram.low.tolist(), histogram.weight.tolist()
-    ([-1.5, -0.5], [1, 2])
+    >>> residual_distribution(residuals, bins=2).events.tolist()
+    [1, 2]
     """
     values, _ = residuals.weights()
-    if limits is None and len(values):
-        limits = _range(values)
-    low, high, _, weight = score_distribution(residuals.index, bins=bins, limits=limits)
-    return ResidualDistribution(low, high, weight, "" if len(values) else NO_EVENTS)
+    if limits is None and len(values) and values[0] < values[-1]:
+        limits = float(values[0]), float(values[-1])
+    # The index has one class only.
+    found = score_distribution(residuals.index, bins=bins, limits=limits)
+    return ResidualDistribution(found.low, found.high, found.negatives, found.reason)
 
 
 def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[float, float]:
@@ -235,11 +232,6 @@ def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[floa
         raise MetricError(f"limits: expected {expected}, got {shown(given)}")
     if not len(scores) or (scores[0] >= 0.0 and scores[-1] <= 1.0):
         return 0.0, 1.0
-    return _range(scores)
-
-
-def _range(scores: FloatArray) -> tuple[float, float]:
-    """The lowest and the highest of them, or where all are equal some width around them."""
     first, last = float(scores[0]), float(scores[-1])
     if first == last:
         half = max(0.5, abs(first) / 4)

@@ -40,7 +40,7 @@ text. ``id``: text or an integer.
 EXPECTED: Mapping[Kind, str] = {
     "label": "a label (text, an integer or true/false)",
     "labels": "a list of labels",
-    "indicator": "0 or 1 (false or true): whether the event has the label",
+    "indicator": "0 or 1, or false or true",
     "number": "a finite number",
     "weight": f"a weight from 0 to {MAX_WEIGHT}",
     "probability": "the positive label's probability, or an object label -> probability",

@@ -184,7 +184,8 @@ def evaluate(
     given = {n: value for n, value in locals().items() if n not in ("data", "predictions")}
     held = TASKS[task if isinstance(task, str) and task in TASKS else "binary"].fields
     if held.get("score") == "probabilities" and proba is None:
-        given |= {"proba": score, "score": None}  # one name for scores of each label
+        # One name for what has a number of each label.
+        given |= {"proba": score, "score": None, "as_scores": score is not None}
     if data is None or predictions is not None or _has_columns(data, given):
         data, given = _table_of_columns(data, predictions, given, held)
         proba = given["proba"]

@@ -294,7 +294,8 @@ class PartCounter:
             events = self._events(table, evaluator)
             places = events.places
             if events.rows:
-                given = arguments(events.columns, probabilities=evaluator.takes_probabilities)
+                shares = evaluator.takes_probabilities and not self.spec.as_scores
+                given = arguments(events.columns, probabilities=shares)
                 evaluator.update_many(**given)
         except InputError as error:
             row = "" if error.position is None else name(int(rows[places[error.position]]))

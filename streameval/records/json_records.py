@@ -466,7 +466,7 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         return RecordError(path, expected, "null", MISSING.get(kind, ""))
     remedy = code = ""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind in ("label", "slice", "id") and isinstance(value, str):
+    if isinstance(value, str) and (kind in ("label", "slice", "id") or field.separator):
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -480,7 +480,7 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         parts = {FieldRequest(f"{path}[{n}]", "label"): one for n, one in enumerate(value)}
         return next(filter(None, (_error_in_value(one, part) for part, one in parts.items())), None)
     elif kind == "labels":
-        good = isinstance(value, str) and field.separator is not None
+        good = False
         remedy, code = (SEPARATE, "label_separator") if isinstance(value, str) else ("", "")
     elif kind == "indicator":
         good = value in (0, 1)

@@ -254,6 +254,8 @@ class RecordCounter:
                 named[name] = self._labelled(named[name], name)
         if "proba" in named and not self._pairs["proba"]:
             named["proba"] = self._relabelled(named["proba"])
+        if self.spec.as_scores:
+            named["score"] = named.pop("proba")
         return named
 
     def _relabelled(self, column: Column) -> Column:
@@ -320,6 +322,7 @@ class RecordCounter:
         """The path of the field that an argument of the evaluator was read from."""
         paths = self.spec.paths
         name, bracket, key = argument.partition("[")  # proba['cat']
+        name = "proba" if name == "score" and self.spec.as_scores else name
         return paths.get(argument) or paths.get(name, name) + bracket + key
 
 
@@ -370,7 +373,7 @@ def _check_no_numbers(spec: Spec, first: Column | None) -> None:
     if named or spec.y_true is None or first is None:
         return
     values = [str(value) for value in set(distinct_values(first)) if not is_missing(value)]
-    fractions = [text for text in values if is_number(text) and is_fraction(text)]
+    fractions = list(filter(is_fraction, values))
     if 2 * len(fractions) > len(values) and all(map(is_number, values)):
         option, text = spec.wording.option, spec.wording.text
         raise InputError(

@@ -34,7 +34,7 @@ RULES = (
     ),
     Rule(
         "score of numbers",
-        lambda spec: spec.has("score") and spec.task_fields["y_true"] == "number",
+        lambda spec: spec.has("score") and not {"score", "proba"} & {*spec.task_fields},
         "{score} conflicts with {this_task}",
     ),
     Rule(

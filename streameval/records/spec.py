@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from streameval.errors import InputError, listed, shown
-from streameval.metrics.registry import find
+from streameval.metrics.metric import Metric
+from streameval.metrics.registry import ROWS, find
 from streameval.records.chunk import FieldRequest, Kind
 from streameval.records.event_columns import SLICE, ColumnPattern, part_column
 from streameval.records.wording import COMMAND, Wording
+from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, TaskName, likely_task
 from streameval.tasks.task import FieldKind
 from streameval.windows.replicated import Bootstrap
@@ -77,6 +79,8 @@ class Spec:
     intervals: bool = False
     probabilities: bool = True
     """Whether the numbers of ``proba`` are probabilities, and no other scores."""
+    as_scores: bool = False
+    """Of label sets: whether ``proba`` was given as ``score``, of any numbers."""
     also_kept: tuple[str, ...] = ()
     """Metrics to keep beside those of ``metrics``."""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -85,7 +89,8 @@ class Spec:
 
     def __post_init__(self) -> None:
         if self.task_fields.get("score") == "probabilities" and self.proba is None:
-            # Scores of each label have one name here.
+            # What has a number of each label has one name here.
+            object.__setattr__(self, "as_scores", self.as_scores or self.score is not None)
             object.__setattr__(self, "proba", self.score)
             object.__setattr__(self, "score", None)
 
@@ -152,6 +157,9 @@ class Spec:
     def arguments(self) -> dict[str, Any]:
         """The arguments of an evaluator that do not depend on the labels."""
         kept = self.metrics
+        if kept is None and any(_on_request(find(one, self.measured)) for one in self.also_kept):
+            every = (row for row in ROWS if self.measured in row.tasks)
+            kept = tuple(row.name for row in every if not _on_request(row))
         if kept is not None:
             kept = tuple(dict.fromkeys((*kept, *self.also_kept)))
         given: dict[str, Any] = {
@@ -287,6 +295,11 @@ class Spec:
             kind = "label" if path in labels else "slice"
             fields.append(FieldRequest(path, kind, f"{SLICE}{path}"))
         return _each_once(fields)
+
+
+def _on_request(metric: Metric) -> bool:
+    """Whether a metric's states are kept only where it is named."""
+    return any(STATES[state].requested_only for state in metric.states)
 
 
 def _each_once(fields: Sequence[FieldRequest]) -> list[FieldRequest]:

@@ -1776,7 +1776,7 @@ def test_a_run_of_numbers(counted: tuple[CountedRun, Shown]) -> None:
         expect(shown.page.locator(panel)).to_be_hidden()
     chart = shown.page.locator("#residual_distribution-chart")
     columns = shown.ask("api/curves/residual_distribution")["columns"]
-    assert sum(columns["weight"]) == 900
+    assert sum(columns["events"]) == 900
     first, last = columns["low"][0], columns["high"][-1]
     expect(chart).to_have_attribute("aria-label", f"Residuals from {first:.4f} to {last:.4f}")
     expect(chart.locator(".bars .point")).to_have_count(40)

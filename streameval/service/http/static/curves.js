@@ -210,13 +210,13 @@ function calibration(all) {
 }
 
 /** @param {Drawn[]} all */
-function residuals([{ columns: { low, high, weight } }]) {
-  const about = weight.map((count, n) => `${text.value(low[n])} to ${text.value(high[n])}<br>` +
+function residuals([{ columns: { low, high, events } }]) {
+  const about = events.map((count, n) => `${text.value(low[n])} to ${text.value(high[n])}<br>` +
     text.plural(count ?? 0, "event"));
   const words = `Residuals from ${text.value(low[0])} to ${text.value(high.at(-1))}`;
   draw("residual_distribution-chart", words, (theme) => ({
     data: [{
-      type: "bar", x: low.map((from, n) => (Number(from) + Number(high[n])) / 2), y: weight,
+      type: "bar", x: low.map((from, n) => (Number(from) + Number(high[n])) / 2), y: events,
       width: low.map((from, n) => 0.92 * (Number(high[n]) - Number(from))),
       text: about, textposition: "none", hovertemplate: "%{text}<extra></extra>", marker: { color: theme.first },
     }],
