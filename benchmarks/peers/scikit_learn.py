@@ -22,7 +22,9 @@ SUITES = ("test_classification", "test_ranking", "test_common")
 
 _COUNTERPARTS = {name: row.counterparts for row in rows() for name in row.names if row.counterparts}
 
-_MULTI_LABEL = "scores of multi-label targets: not yet"
+_MULTI_LABEL = "of label sets another metric"
+_NO_PAIR = "AUC of a label that no or every event has: nan there, left out of the mean here"
+_LABEL_SETS = "of label sets, given other targets"
 _OUTPUTS = "several classes of each of several outputs"
 _ONE_SAMPLE = "a matrix for each event"
 _SOME_OF_EACH = "means over events of some of their labels"
@@ -73,6 +75,15 @@ class Call:
         ev = se.Evaluator("multilabel", labels=range(width), undefined=undefined)
         predicted = list(self.given.values())[1]
         return ev.update_many(self.y_true, predicted, weight=self.weight)
+
+    def of_label_scores(self) -> se.Evaluator:
+        """Fed a matrix of indicators and one of scores."""
+        # A list of two indicators would be taken for two labels.
+        true = self.given["y_true"]
+        true = true if hasattr(true, "tocsr") else np.asarray(true)
+        ev = se.Evaluator("multilabel", labels=range(true.shape[1]))
+        score = np.asarray(self.given["y_score"])
+        return ev.update_many(true, score=score, weight=self.weight)
 
     def of_labels(self) -> se.Evaluator:
         """Fed true and predicted labels."""
@@ -359,19 +370,41 @@ def _report_of_sets(call: Call) -> Any:
     return call.theirs if same(theirs, ours) else ours
 
 
+def _scores_of_sets(metric: str, call: Call) -> Any:
+    """An average, or the value of each label, of a metric of scores."""
+    average, ev = call.given["average"], call.of_label_scores()
+    undefined = 0.0 if metric == "average_precision" else None
+    if average is None:
+        return _array(call.value(ev, metric, average=None, undefined=undefined))
+    if undefined is None and average != "micro" and np.isnan(call.theirs):
+        raise Known(_NO_PAIR)
+    return call.value(ev, f"{metric}_{average}", undefined=undefined)
+
+
+def _ranking_of_sets(metric: str, call: Call) -> Any:
+    return call.value(call.of_label_scores(), metric)
+
+
 _part = functools.partial
 
 _OF_SETS: dict[str, Callable[[Call], Any]] = {
     "accuracy_score": _part(_share_of_sets, "accuracy"),
+    "average_precision_score": _part(_scores_of_sets, "average_precision"),
     "classification_report": _report_of_sets,
+    "coverage_error": _part(_ranking_of_sets, "coverage_error"),
     "f1_score": _part(_sets_of, "f1"),
     "fbeta_score": _part(_sets_of, "fbeta"),
     "hamming_loss": _part(_share_of_sets, "hamming_loss"),
     "jaccard_score": _part(_sets_of, "jaccard"),
+    "label_ranking_average_precision_score": _part(
+        _ranking_of_sets, "label_ranking_average_precision"
+    ),
+    "label_ranking_loss": _part(_ranking_of_sets, "label_ranking_loss"),
     "multilabel_confusion_matrix": _matrices_of_sets,
     "precision_recall_fscore_support": _all_four_of_sets,
     "precision_score": _part(_sets_of, "precision"),
     "recall_score": _part(_sets_of, "recall"),
+    "roc_auc_score": _part(_scores_of_sets, "roc_auc"),
     "zero_one_loss": _part(_share_of_sets, "error_rate"),
 }
 """The adapters of label sets."""
@@ -413,14 +446,15 @@ _ADAPTERS: dict[str, Callable[[Call], Any]] = {
 
 def install(ledger: Ledger) -> None:
     """Have every public classification and ranking function compared, before tests import them."""
-    assert _ADAPTERS.keys() == _COUNTERPARTS.keys(), "docs/scikit-learn.md has other names"
+    covered = _ADAPTERS.keys() | _OF_SETS.keys()
+    assert covered == _COUNTERPARTS.keys(), "docs/scikit-learn.md has other names"
     reasons = {
         name: row.cells[1]
         for row in rows()
         if row.section.startswith("Without")
         for name in row.names
     }
-    for name in (*_ADAPTERS, *reasons):
+    for name in (*covered, *reasons):
         original = getattr(sklearn.metrics, name)
 
         def counterpart(
@@ -433,9 +467,10 @@ def install(ledger: Ledger) -> None:
             bound = signature.bind(**dict(zip(signature.parameters, args, strict=False)), **more)
             bound.apply_defaults()
             call = Call(_name, theirs, bound.arguments)
-            if call.of_sets and _name not in _OF_SETS:
-                raise NotCovered(_MULTI_LABEL)
-            return (_OF_SETS if call.of_sets else _ADAPTERS)[_name](call)
+            adapters = _OF_SETS if call.of_sets else _ADAPTERS
+            if _name not in adapters:
+                raise NotCovered(_MULTI_LABEL if call.of_sets else _LABEL_SETS)
+            return adapters[_name](call)
 
         replaced = ledger.wrapped(PEER, name, original, counterpart)
         for module in (sklearn.metrics, _classification, _ranking):

@@ -19,7 +19,6 @@ from streameval.metrics.multiclass import Share, mean_of_shares
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
-from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 from streameval.states.label_losses import LabelLosses
 from streameval.states.label_ranking import LabelRanking, RankedGroup
 from streameval.states.label_scores import LabelScores
@@ -27,13 +26,8 @@ from streameval.states.label_scores import LabelScores
 __all__ = [
     "average_precision_samples",
     "coverage_error",
-    "label_average_precision",
-    "label_brier_score",
-    "label_calibration_error",
-    "label_log_loss",
     "label_ranking_average_precision",
     "label_ranking_loss",
-    "label_roc_auc",
     "precision_at_k",
     "recall_at_k",
     "roc_auc_samples",
@@ -43,6 +37,7 @@ LabelAverage: TypeAlias = Literal["macro", "micro", "weighted"]
 _AVERAGES = ("macro", "micro", "weighted", None)
 
 _NO_LABEL = "no event has the label {}"
+_NO_LABELS = "no event has a label, or scores one above 0"
 _EVERY_LABEL = "every event has the label {}"
 
 
@@ -52,10 +47,33 @@ def _side_missing(scores: LabelScores, label: Label) -> str:
     return "" if positives and negatives else _EVERY_LABEL if positives else _NO_LABEL
 
 
-def without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
+def _without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
     """The labels that a mean leaves out: no event has them, or (with ``both``) every event."""
     reasons = {label: _side_missing(scores, label) for label in scores.classes}
     return [label for label, reason in reasons.items() if reason and (both or reason == _NO_LABEL)]
+
+
+def left_out_labels(
+    metric: Metric, scores: LabelScores, undefined: float | None = None
+) -> list[Label]:
+    """The labels that a mean over labels leaves out, as they have no value."""
+    average = metric.fixed.get("average")
+    if average == "micro" or coarsened(scores) or not scores.weight:
+        return []
+    if undefined is not None and undefined == undefined:
+        return []
+    labels = _without_value(scores, both=metric.name.startswith("roc_auc"))
+    # A label without weight contributes nothing to a weighted mean.
+    return [label for label in labels if average == "macro" or scores.true_count(label)]
+
+
+def left_out_rankings(
+    metric: Metric, ranking: LabelRanking, undefined: float | None = None
+) -> Weight:
+    """The weight of the events that a mean over events leaves out, as they have no value."""
+    if metric.name not in _LEFT_OUT or (undefined is not None and undefined == undefined):
+        return 0
+    return ranking.weight_without(_LEFT_OUT[metric.name])
 
 
 def label_roc_auc(
@@ -112,9 +130,9 @@ def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
 
 def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True) -> float:
     """No label has a value, with the reason of the first one."""
-    for label in without_value(scores, both=both) if scores.weight else ():
+    for label in _without_value(scores, both=both) if scores.weight else ():
         return undefined_value(_side_missing(scores, label), undefined, label)
-    return undefined_value(NO_EVENTS, undefined)
+    return undefined_value(_NO_LABELS if scores.weight else NO_EVENTS, undefined)
 
 
 def label_average_precision(
@@ -157,14 +175,9 @@ def label_average_precision(
     weights: dict[Label, Weight] = dict.fromkeys(values, 1)
     if average == "weighted":
         weights = {label: scores.true_count(label) for label in values}
-    return _mean_over_labels(values, weights)
-
-
-def _mean_over_labels(values: dict[Label, float], weights: dict[Label, Weight]) -> float:
-    """The weighted mean of the labels that have a value; undefined as the first where none has."""
     held = [label for label, value in values.items() if value == value and weights[label]]
     if not held:
-        return next(iter(values.values()), undefined_value(NO_EVENTS))
+        return _no_label(scores, undefined, both=False)
     total = exact_sum([weights[label] for label in held])
     return math.fsum(weights[label] * values[label] for label in held) / total
 
@@ -186,7 +199,7 @@ def _of_labels(
     if average is None:
         return values
     if not losses.weight or not values:
-        return undefined_value(NO_EVENTS, undefined)
+        return undefined_value(_NO_LABELS if losses.weight else NO_EVENTS, undefined)
     if undefined is None:
         for value in values.values():
             if reason_of(value):
@@ -243,6 +256,9 @@ def label_calibration_error(
 
 # Rankings of the labels of one event
 
+_BITS = 128
+"""Terms of a mean are whole numbers of 2**-128: more than any rounding of the mean can show."""
+
 _Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
 """From a group and the number of labels to what it adds: a numerator and a denominator."""
 
@@ -267,14 +283,14 @@ def _sample_mean(
             over, under = term(group, labels)
             if over:
                 scaled.append(
-                    (weight * over << FRACTION_BITS) // under  # type: ignore[operator]
+                    (weight * over << _BITS) // under  # type: ignore[operator]
                     if exact
                     else weight * (over / under)
                 )
     total, outside = exact_sum(held), exact_sum(left)
     value: float
     if exact:
-        value = sum(scaled) / (int(total) << FRACTION_BITS) if total else 0.0
+        value = sum(scaled) / (int(total) << _BITS) if total else 0.0
     else:
         value = math.fsum(scaled) / total if total else 0.0
     if outside and undefined is not None and undefined == undefined:
@@ -299,6 +315,10 @@ def _unlabelled(true: int, labels: int) -> bool:
     return not true
 
 
+_LEFT_OUT = {"roc_auc_samples": True, "average_precision_samples": False, "recall_at_k": False}
+"""From the metrics that not every event has to whether one with all labels has none either."""
+
+
 def label_ranking_average_precision(
     ranking: LabelRanking, *, undefined: float | None = None
 ) -> float:
@@ -316,9 +336,7 @@ def label_ranking_average_precision(
 
 
 def _precision(group: RankedGroup, labels: int) -> tuple[int, int]:
-    if not group.true:
-        return 1, 1
-    return group.group * group.found, group.true * group.reached
+    return group.precision() if group.true else (1, 1)
 
 
 def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -370,12 +388,7 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
     >>> label_ranking_loss(ranking)
     0.5
     """
-    return _defined(_sample_mean(ranking, _wrong_pairs, undefined), ranking, undefined)
-
-
-def _wrong_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
-    pairs = group.true * (labels - group.true)
-    return group.group * (group.reached - group.found), pairs or 1
+    return _defined(_sample_mean(ranking, RankedGroup.wrong_pairs, undefined), ranking, undefined)
 
 
 def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -390,15 +403,8 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     >>> roc_auc_samples(ranking)
     0.5
     """
-    value = _sample_mean(ranking, _right_pairs, undefined, _one_sided)
+    value = _sample_mean(ranking, RankedGroup.right_pairs, undefined, _one_sided)
     return _defined(value, ranking, undefined)
-
-
-def _right_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
-    false = labels - group.true
-    tied = group.reached - group.above - group.group
-    below = false - (group.reached - group.found)
-    return group.group * (2 * below + tied), 2 * group.true * false
 
 
 def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
@@ -441,14 +447,14 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     (0.0, 1.0)
     """
     hits = list(_hits(ranking, k))
-    empty = ranking.weight_of_empty
+    empty = ranking.weight_without(both=False)
     total = ranking.weight - empty
     if not total:
         reason = "no event has a label" if ranking.weight else NO_EVENTS
         return undefined_value(reason, undefined)
     if ranking.exact:
-        scaled = sum((int(weight) << FRACTION_BITS) // true for true, weight in hits)
-        value = scaled / (int(total) << FRACTION_BITS)
+        scaled = sum((int(weight) << _BITS) // true for true, weight in hits)
+        value = scaled / (int(total) << _BITS)
     else:
         value = math.fsum(weight / true for true, weight in hits) / total
     if empty and undefined is not None and undefined == undefined:
@@ -463,8 +469,9 @@ def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
     yield from _averaged_rows(label_roc_auc, "roc_auc", "AUC")
     yield from _averaged_rows(label_average_precision, "average_precision", "average precision")
-    row = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
-    at_k = functools.partial(row, params=("k",))
+    of_ranking = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
+    row = functools.partial(of_ranking, family="label_ranking")
+    at_k = functools.partial(of_ranking, params=("k",))
     loss = functools.partial(
         Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
     )
@@ -517,11 +524,13 @@ def score_rows() -> Iterator[Metric]:
         function=label_log_loss,
         definition="mean over labels of the binary log loss",
         high=math.inf,
+        family="label_ranking",
     )
     yield loss(
         name="brier_score",
         function=label_brier_score,
         definition="mean over labels of the binary Brier score",
+        family="label_ranking",
     )
     yield loss(
         name="expected_calibration_error",

@@ -38,7 +38,6 @@ from streameval.metrics.metric import (
     BINARY,
     CLASS_PREDICTIONS,
     MULTICLASS,
-    MULTILABEL,
     PREDICTIONS,
     REGRESSION,
     Metric,

@@ -44,6 +44,33 @@ class RankedGroup(NamedTuple):
     reached: int
     """How many labels have this score or a higher one."""
 
+    # What a group adds to a metric of its event, as numerator and denominator; of arrays too.
+
+    def precision(self) -> tuple[int, int]:
+        """Share of true labels among those of at least this score, for each of its true labels."""
+        return self.group * self.found, self.true * self.reached
+
+    def wrong_pairs(self, labels: int) -> tuple[int, int]:
+        """Pairs of a true label and a false one of at least its score, out of all pairs."""
+        pairs = self.true * (labels - self.true)
+        return self.group * (self.reached - self.found), pairs + (pairs == 0)
+
+    def right_pairs(self, labels: int) -> tuple[int, int]:
+        """Pairs of a true label and a false one of a lower score, a tie counting half."""
+        false = labels - self.true
+        tied = self.reached - self.above - self.group
+        below = false - (self.reached - self.found)
+        return self.group * (2 * below + tied), 2 * self.true * false
+
+
+def group_of(key: Key, labels: int) -> RankedGroup:
+    """The group of a key, among so many labels."""
+    true, found, group, above, reached = key
+    if reached < 0:
+        reached += labels + 1
+        above += labels + 1 if above < 0 else 0
+    return RankedGroup(true, found, group, above, reached)
+
 
 class LabelRanking(SumVector):
     """Counts of how events rank their labels by score.
@@ -106,16 +133,20 @@ class LabelRanking(SumVector):
         labels = self.number_of_labels
         for key, weight in self._cells.items():
             if len(key) == 5:
-                true, found, group, above, reached = key
-                if reached < 0:
-                    reached += labels + 1
-                    above += labels + 1 if above < 0 else 0
-                yield RankedGroup(true, found, group, above, reached), weight
+                yield group_of(key, labels), weight
 
     @property
     def weight_of_empty(self) -> Weight:
         """The weight of the events without labels."""
         return self._cells.get(EMPTY, 0)
+
+    def weight_without(self, both: bool) -> Weight:
+        """The weight of the events without labels; with ``both`` of those with all labels too."""
+        weights = [self.weight_of_empty]
+        every = self.number_of_labels
+        if both and every:
+            weights += [w for group, w in self.groups() if group.true == group.found == every]
+        return sum(weights) if self._exact else math.fsum(weights)
 
     @property
     def places(self) -> dict[tuple[int, int], Weight]:
@@ -192,7 +223,7 @@ class LabelRanking(SumVector):
         """The keys of the events of a batch, with their weight."""
         names = sorted(self.declared or {*batch.labels, *batch.score_labels})
         code = self._order or {label: n for n, label in enumerate(names)}
-        entries = _entries(batch, code)
+        entries = entries_of(batch, code)
         weight, true = batch.weight, batch.y_true.lengths
         none = np.flatnonzero(true == 0)
         if len(none):
@@ -309,7 +340,7 @@ class LabelRanking(SumVector):
         self._check_sound(Fields(self.to_state(), self.NAME, self.KEYS, self.OPTIONAL))
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """Labels of events in a batch, by event, from the highest score down."""
 
     events: IntArray
@@ -375,7 +406,7 @@ class _Entries(NamedTuple):
         return own, (true[own], place)
 
 
-def _entries(batch: EventBatch, code: Mapping[Label, int]) -> _Entries:
+def entries_of(batch: EventBatch, code: Mapping[Label, int]) -> Entries:
     """The scores but 0 of each event and those of its true labels, from the highest one down,
     of equal ones the label that sorts later first."""
     own = np.array([code[label] for label in batch.labels], dtype=np.int64)
@@ -398,10 +429,10 @@ def _entries(batch: EventBatch, code: Mapping[Label, int]) -> _Entries:
     # The last key of lexsort is the first to sort by.
     order = np.lexsort((-cells, -values, cells // width))
     cells, values = cells[order], values[order]
-    return _Entries(cells // width, cells % width, values, np.isin(cells, wanted))
+    return Entries(cells // width, cells % width, values, np.isin(cells, wanted))
 
 
-def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> _Entries:
+def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> Entries:
     """The entries of scores of all labels, which ascend, and the cells of true ones."""
     length, width = table.shape
     true = np.zeros(table.shape, np.bool_)
@@ -413,8 +444,8 @@ def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> _Entries:
     events, codes = np.repeat(np.arange(length), width), (width - 1 - order).ravel()
     held = (scores != 0.0) | hits
     if not held.all():
-        return _Entries(events[held], codes[held], scores[held], hits[held])
-    return _Entries(events, codes, scores, hits)
+        return Entries(events[held], codes[held], scores[held], hits[held])
+    return Entries(events, codes, scores, hits)
 
 
 def _weights(
