@@ -932,9 +932,10 @@ class Readings:
         kinds = {"confusion": "label_counts", "index": "label_scores"}
         held = [kind for kind, state in kinds.items() if states.support(state)]
         if not held:
-            served = [state for state in kinds.values() if context.plan.serves(state)]
-            self._fed("one_vs_rest", *(served or kinds.values())[:1])
-            held = [kind for kind, state in kinds.items() if state in served[:1]]
+            # Before the first event, or nothing is kept that it reads.
+            served = [kind for kind, state in kinds.items() if context.plan.serves(state)]
+            held = served or list(kinds)
+            self._fed("one_vs_rest", kinds[held[0]])
         _check_known(label, context.input.labels, "labels")
         index = states.label_scores.index(label) if "index" in held else None
         most = None if index is None else index.max_scores

@@ -232,11 +232,6 @@ def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[floa
         raise MetricError(f"limits: expected {expected}, got {shown(given)}")
     if not len(scores) or (scores[0] >= 0.0 and scores[-1] <= 1.0):
         return 0.0, 1.0
-    return _range(scores)
-
-
-def _range(scores: FloatArray) -> tuple[float, float]:
-    """The lowest and the highest of them, or where all are equal some width around them."""
     first, last = float(scores[0]), float(scores[-1])
     if first == last:
         half = max(0.5, abs(first) / 4)

@@ -107,7 +107,10 @@ KEYS = Wording(
         "no_probabilities": "evaluator.probabilities = false",
         "multiclass": 'evaluator.task = "multiclass"',
     },
-    others=("metric of the task", "metric of counts"),
+    others=(
+        *("score of numbers", "proba of the task", "labels of the task"),
+        *("metric of the task", "metric of counts"),
+    ),
     texts={
         "a prediction": "fields: expected score, y_pred or proba: where a record has its "
         'prediction, got none of them; add score = "score" under [fields]',

@@ -81,8 +81,9 @@ _CURVE_POINTS = 500
 
 _CLASSES = 100
 
-_LABELS, _OF_LABEL = 200, ("precision", "recall", "f1", "roc_auc")
-"""Of so many labels of sets of labels a snapshot has these metrics."""
+_LABELS, _OF_LABEL, _OF_ITS_SCORES = 200, ("precision", "recall", "f1"), ("roc_auc",)
+"""Of so many labels of sets of labels a snapshot has these metrics; those of scores, whose
+intervals take as long as there are scores, without one."""
 
 _SHARE = 0.2
 """Largest share of the run's time that computing the parts of a snapshot takes."""
@@ -776,7 +777,8 @@ def _per_label(view: View, level: float | None) -> Confusion:
     rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
     rows.sort(key=lambda row: -(row.true + row.predicted))
     for n, row in enumerate(rows[:_LABELS]):
-        found = _rows(view.one_vs_rest(row.label), _OF_LABEL, level)
-        values = {one.metric: Value.of(one) for one in found}
+        one = view.one_vs_rest(row.label)
+        found = [*_rows(one, _OF_LABEL, level), *_rows(one, _OF_ITS_SCORES, None)]
+        values = {metric.metric: Value.of(metric) for metric in found}
         rows[n] = msgspec.structs.replace(row, metrics=values)
     return Confusion([], [], 0, rows)

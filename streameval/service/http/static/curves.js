@@ -1,5 +1,5 @@
 // @ts-check
-// ROC, precision and recall, calibration.
+// ROC, precision and recall, calibration; of numbers their residuals.
 
 import { clear, draw, legend, lineOf } from "./charts.js";
 import { byId, control, hiddenNote, make, note, options, section, setText } from "./dom.js";
@@ -22,6 +22,10 @@ const CURVES = {
   calibration: {
     title: "Calibration", picture: calibration,
     about: "Observed frequency of the positive class against the predicted probability. Bars: events in each bin.",
+  },
+  residual_distribution: {
+    title: "Residuals", picture: residuals,
+    about: "Events by what their true number is above the predicted one; left of 0 predictions are too high.",
   },
 };
 /** @typedef {keyof typeof CURVES} Name */
@@ -55,15 +59,15 @@ export const panel = {
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
 function show(view, { status, chosen, views }) {
-  const { curvesOfOne } = shownOf(status.run);
+  const { without } = shownOf(status.run);
   const has = status.run?.curves[view.window.name] ?? [];
   // A multi-class task has no ROC curve; a binary one may lack it because no scores were given.
   const served = Object.values(view.curves).filter(({ curve }) => curve in CURVES);
-  const shown = served.filter(({ curve }) => curvesOfOne || has.includes(curve));
+  const shown = served.filter(({ curve, columns }) => (
+    without === "" || has.includes(curve) || Object.keys(columns).length > 0));
   for (const name of Object.keys(CURVES)) byId(name).hidden = !shown.some(({ curve }) => curve === name);
   const absent = shown.length < served.length;
-  note(byId("curves-note"), !absent ? "" :
-    "ROC, precision and recall curves are about one class against another: tasks of more classes have none.");
+  note(byId("curves-note"), absent ? without : "");
   if (shown.length === 0) return;
   const model = views.length > 1 ? "all models" : views[0].model;
   setText(byId("curves-about"), text.about(view.window, { numbers: true, slice: chosen.slice, model }));
@@ -201,6 +205,24 @@ function calibration(all) {
       yaxis: { ...unit, title: "observed frequency", domain: [0.3, 1] },
       yaxis2: { title: "events", domain: [0, 0.2], rangemode: "tozero", nticks: 3 }, barmode: "overlay",
       ...named(all, measure, theme, "left", 0.94),
+    },
+  }));
+}
+
+/** @param {Drawn[]} all */
+function residuals([{ columns: { low, high, events } }]) {
+  const about = events.map((count, n) => `${text.value(low[n])} to ${text.value(high[n])}<br>` +
+    text.plural(count ?? 0, "event"));
+  const words = `Residuals from ${text.value(low[0])} to ${text.value(high.at(-1))}`;
+  draw("residual_distribution-chart", words, (theme) => ({
+    data: [{
+      type: "bar", x: low.map((from, n) => (Number(from) + Number(high[n])) / 2), y: events,
+      width: low.map((from, n) => 0.92 * (Number(high[n]) - Number(from))),
+      text: about, textposition: "none", hovertemplate: "%{text}<extra></extra>", marker: { color: theme.first },
+    }],
+    layout: {
+      xaxis: { title: "true less predicted", zeroline: true, zerolinecolor: theme.muted },
+      yaxis: { title: "events", rangemode: "tozero" },
     },
   }));
 }

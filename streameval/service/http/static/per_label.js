@@ -10,7 +10,8 @@ import { intervalOf, words } from "./whisker.js";
 
 const FIRST = 50;
 
-/** @typedef {Api.ClassRow & { name: string } & Record<"precision" | "recall" | "f1", number | null>} Row */
+/** @typedef {Record<"precision" | "recall" | "f1" | "threshold", number | null>} Numbers */
+/** @typedef {Api.ClassRow & { name: string } & Numbers} Row */
 
 /** @type {Page["chooseLabel"]} */
 let choose = () => {};
@@ -66,6 +67,10 @@ const COLUMNS = [
     reason: () => "no interval",
   },
   {
+    key: "threshold", name: "Threshold", number: true, title: "The score from which on the label is predicted",
+    value: (row) => row.threshold, cell: (row) => text.value(row.threshold), reason: () => "labels are given",
+  },
+  {
     key: "roc_auc", name: "AUC", number: true, title: "Area under the ROC curve of the label's scores",
     value: (row) => row.metrics?.roc_auc?.value ?? null, cell: (row) => text.value(row.metrics?.roc_auc?.value),
     reason: () => "no scores",
@@ -101,10 +106,13 @@ async function refresh({ chosen: { window, slice }, views: [shown] }, signal) {
   setText(byId("by-label-about"), `${text.plural(classes.length, "label")} · ` +
     text.about(found.window, { numbers: true, slice, model }));
   const scored = classes.some((row) => row.metrics?.roc_auc);
+  const limits = shown?.view.report.threshold;
+  const own = new Map(Array.isArray(limits) ? limits.map(([label, limit]) => [label, Number(limit)]) : []);
   const certain = classes.some((row) => intervalOf(row.metrics?.f1 ?? {}));
   table.show(classes.map((row) => ({
     ...row, name: text.label(row.label, Infinity),
     precision: share(row.right, row.predicted), recall: share(row.right, row.true),
     f1: share(2 * row.right, row.true + row.predicted),
+    threshold: typeof limits === "number" ? limits : own.get(row.label) ?? null,
   })), { columns: COLUMNS.filter(({ key }) => (key !== "roc_auc" || scored) && (key !== "low" || certain)) });
 }

@@ -10,7 +10,7 @@ import * as text from "./text.js";
  * @property {object} prediction the usual fields of a prediction, as an example
  * @property {(run: Api.Run | null) => unknown} truth that of a true label
  * @property {string[]} panels which of the panels that not every task has are shown
- * @property {boolean} curvesOfOne whether its curves are of one class or label against all others
+ * @property {string} without why some of its curves are not there; empty: those that are not say it themselves
  */
 
 /** @type {Record<string, Shown>} */
@@ -18,20 +18,22 @@ const TASKS = {
   binary: {
     name: "Binary", labels: (run) => `positive class ${text.label(run.positive)}`,
     prediction: { score: 0.83 }, truth: (run) => run?.positive ?? true,
-    panels: ["curves", "confusion"], curvesOfOne: true,
+    panels: ["curves", "confusion"], without: "",
   },
   multiclass: {
     name: "Multi-class", labels: (run) => text.plural(run.classes, "class", "classes"),
-    prediction: { y_pred: "cat" }, truth: () => "dog", panels: ["curves", "confusion"], curvesOfOne: false,
+    prediction: { y_pred: "cat" }, truth: () => "dog", panels: ["curves", "confusion"],
+    without: "ROC, precision and recall curves are about one class against another: tasks of more classes have none.",
   },
   multilabel: {
     name: "Multi-label", labels: (run) => text.plural(run.classes, "label"),
     prediction: { score: { spam: 0.9, ad: 0.2 } }, truth: () => ["spam"],
-    panels: ["by-label", "curves"], curvesOfOne: true,
+    panels: ["by-label", "curves"], without: "Of sets of labels there are the curves of each label's scores.",
   },
   regression: {
     name: "Regression", labels: () => "", prediction: { y_pred: 2.9 }, truth: () => 3.2,
-    panels: [], curvesOfOne: false,
+    panels: ["curves"],
+    without: "Residuals are kept where evaluator.metrics names median_absolute_error, residual_quantile or max_error.",
   },
 };
 
