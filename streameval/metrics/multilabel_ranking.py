@@ -475,20 +475,20 @@ def score_rows() -> Iterator[Metric]:
     )
     yield loss(
         name="log_loss",
-        function=label_log_loss,
+        function=label_log_loss,  # type: ignore[arg-type]
         definition="mean over labels of the binary log loss",
         high=math.inf,
         family="label_ranking",
     )
     yield loss(
         name="brier_score",
-        function=label_brier_score,
+        function=label_brier_score,  # type: ignore[arg-type]
         definition="mean over labels of the binary Brier score",
         family="label_ranking",
     )
     yield loss(
         name="expected_calibration_error",
-        function=label_calibration_error,
+        function=label_calibration_error,  # type: ignore[arg-type]
         definition="mean over labels of the expected calibration error, over bins",
     )
 
