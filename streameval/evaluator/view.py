@@ -60,6 +60,7 @@ from streameval.metrics.curves import (
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.metric import LABEL_PARAMS, Metric, call, row_named
 from streameval.metrics.multilabel import left_out_events
+from streameval.metrics.multilabel_ranking import left_out_labels, left_out_rankings
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import (
     METRICS,
@@ -76,6 +77,7 @@ from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.label_counts import LabelCounts
+from streameval.states.label_ranking import LabelRanking
 from streameval.states.label_scores import LabelScores
 from streameval.states.label_sets import LabelSetCounts
 from streameval.states.lock import Lock, new_lock
@@ -676,7 +678,7 @@ class Readings:
         params = context.counted(params) if params else params
         value = self._named(context.bound(metric, params)(state_set))
         reason = reason_of(value)
-        if not reason and metric.rule is not None:
+        if not reason:
             reason = self._without(metric, getattr(state_set, metric.state))
         found = bounds = None
         if level is not None:
@@ -691,10 +693,15 @@ class Readings:
     def _without(self, metric: Metric, counts: Any) -> str:
         """Which classes, labels or events a mean leaves out, in words; empty where none."""
         undefined = self._context.undefined
-        if isinstance(counts, LabelSetCounts):
-            weight = left_out_events(metric, counts, undefined)
+        if isinstance(counts, (LabelSetCounts, LabelRanking)):
+            of_sets = isinstance(counts, LabelSetCounts)
+            weight = (left_out_events if of_sets else left_out_rankings)(metric, counts, undefined)  # type: ignore[operator]
             return f"without {count_text(weight)} events of no value" if weight else ""
-        missing = [] if counts is None else left_out(metric, counts, undefined)
+        missing: list[Label] = []
+        if isinstance(counts, LabelScores):
+            missing = left_out_labels(metric, counts, undefined)
+        elif counts is not None and metric.rule is not None:
+            missing = left_out(metric, counts, undefined)
         if not missing:
             return ""
         names = self._context.names()
@@ -906,19 +913,21 @@ class Readings:
         kinds = {"confusion": "label_counts", "index": "label_scores"}
         held = [kind for kind, state in kinds.items() if states.support(state)]
         if not held:
-            served = [state for state in kinds.values() if context.plan.serves(state)]
-            self._fed("one_vs_rest", *(served or kinds.values())[:1])
-            held = [kind for kind, state in kinds.items() if state in served[:1]]
+            # Before the first event, or nothing is kept that it reads.
+            served = [kind for kind, state in kinds.items() if context.plan.serves(state)]
+            held = served or list(kinds)
+            self._fed("one_vs_rest", kinds[held[0]])
         _check_known(label, context.input.labels, "labels")
-        most = context.plan.max_scores
+        index = states.label_scores.index(label) if "index" in held else None
+        most = None if index is None else index.max_scores
         plan = StatePlan(BinaryTask.name, frozenset(held), context.plan.bins, max_scores=most)
         binary = StateSet(plan)
         if "confusion" in held:
             tp, fp, fn, tn = states.label_counts.binary(label)
             cells = [(1, 1, tp), (0, 1, fp), (1, 0, fn), (0, 0, tn)]
             binary.confusion.add_pairs([cell for cell in cells if cell[2]])
-        if "index" in held:
-            binary.index.merge(states.label_scores.index(label))
+        if index is not None:
+            binary.index.merge(index)
         one = BinaryInput(str(label), context.input.limit(label))  # type: ignore[attr-defined]
         of_label = ViewContext(plan, one, context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_label)

@@ -115,6 +115,8 @@ def _of_several(value: object, position: int | None, of_row: str) -> str:
     """The remedy where several values were given as one, as a row of a column or as an event's."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(type(value), "__len__"):
         return ""
+    if isinstance(value, (set, frozenset)):
+        return 'sets of labels are for task="multilabel"'
     return of_row if position is not None else MANY_EVENTS
 
 

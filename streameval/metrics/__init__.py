@@ -29,6 +29,7 @@ from streameval.metrics import (
     cut_points,
     label_free,
     multiclass,
+    multilabel,
     multilabel_ranking,
     probability,
     ranking,
@@ -45,6 +46,7 @@ from streameval.metrics.cut_points import *
 from streameval.metrics.label_free import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
+from streameval.metrics.multilabel import *
 from streameval.metrics.multilabel_ranking import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
@@ -70,6 +72,7 @@ __all__ += curves.__all__
 __all__ += cut_points.__all__
 __all__ += label_free.__all__
 __all__ += multiclass.__all__
+__all__ += multilabel.__all__
 __all__ += multilabel_ranking.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__

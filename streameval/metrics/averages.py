@@ -62,9 +62,22 @@ def _whole_labels(counts: LabelCounts) -> WholeCounts:
     whole = whole_weights([counts.total, *right, *true, *predicted])
     total, size = whole[0], len(labels)
     columns = [whole[1 + n * size : 1 + (n + 1) * size] for n in range(3)]
-    # Floats are rounded: no label is of more events than there are.
-    most = max((t + p - c for c, t, p in zip(*columns, strict=True)), default=0)
-    return WholeCounts(labels, *columns, max(total, most))
+    for row, (c, t, p) in enumerate(zip(*columns, strict=True)):
+        if (total - t - p + c) * _SUM_ROUNDING < total:
+            # True negatives are a difference of float sums: below their rounding there are none.
+            if t == c:
+                c, t, p = (total if p == c else c), (total if p == c else t), total
+            elif p == c:
+                t = total
+            else:
+                p = total - t + c
+            for column, weight in zip(columns, (c, t, p), strict=True):
+                column[row] = weight
+    return WholeCounts(labels, *columns, total)
+
+
+_SUM_ROUNDING = 10**9
+"""Float sums of the same events in another order are equal to one part in so many."""
 
 
 def whole_weights(weights: Collection[Weight]) -> list[int]:

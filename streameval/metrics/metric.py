@@ -38,6 +38,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "label_micro": "a function of the labels' counts added up",
         "label_samples": "a mean over events of a ratio of each one's labels",
         "label_mean": "a mean over labels of a function of each one's counts",
+        "label_ranking": "a mean over events of a ranking, or a loss, of each one's labels",
         "auc": "AUC, or a linear function of it",
         "class_auc": "AUCs of the scores of several classes, averaged or pooled",
         "loss": "a mean of a loss of each event",

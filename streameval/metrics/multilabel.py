@@ -24,9 +24,9 @@ from streameval.metrics.class_metrics import FBETA, checked_beta
 from streameval.metrics.metric import MULTILABEL, Metric
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.label_counts import LabelCounts
-from streameval.states.label_sets import LabelSetCounts
+from streameval.states.label_sets import LabelSetCounts, SetSizes
 
-__all__ = ["hamming_loss", "label_average", "samples_average", "subset_accuracy", "subset_error"]
+__all__ = ["hamming_loss", "multilabel_confusion_matrix"]
 
 
 def subset_accuracy(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
@@ -112,7 +112,39 @@ def label_average(
     """
     if beta is not None and rule.given is not None:
         rule = rule.given(checked_beta(beta))
+    if labels is None and undefined is None and counts.exact and average is not None:
+        value = _current(rule, counts, average, beta)
+        if value is not None:
+            return value
     return averaged(rule, counts, average, None, undefined, labels)
+
+
+def _current(rule: Rule, counts: LabelCounts, average: str, beta: float | None) -> float | None:
+    """The average from sums that are kept current; None where it is undefined, or has none."""
+    if average == "micro":
+        pooled = counts.summed("pooled", lambda c, t, p: (c, t, p))
+        every = counts.weight * len(counts.labels) if _reads_all(rule) else 0
+        numerator, denominator = rule.parts(*pooled, every) if pooled else (0, 0)  # type: ignore[arg-type]
+        return rule.value(numerator, denominator) if denominator else None
+    if _reads_all(rule):
+        return None
+    by_support = average == "weighted"
+
+    def term(c: int, t: int, p: int) -> tuple[int, int]:
+        numerator, denominator = rule.parts(c, t, p, 0)
+        weight = t if by_support else 1
+        return (rule.scaled(numerator, denominator, weight), weight) if denominator else (0, 0)
+
+    sums = counts.summed((rule.name, average, beta), term)
+    return mean_of_scaled(*sums, 0, None) if sums else None
+
+
+def _reads_all(rule: Rule) -> bool:
+    """Whether the rule depends on the weight of all events, so that each changes all labels."""
+    return not _OF_LABEL.issuperset(rule.needs)
+
+
+_OF_LABEL = frozenset({"true", "predicted", "either"})
 
 
 def samples_average(
@@ -137,19 +169,21 @@ def samples_average(
     """
     if beta is not None and rule.given is not None:
         rule = rule.given(checked_beta(beta))
-    scaled = defined = left = 0
-    reason = NO_EVENTS
-    sizes, weights, _ = _whole_sizes(sets)
-    for (hits, predicted, true), weight in zip(sizes, weights, strict=True):
-        numerator, denominator = rule.parts(hits, true, predicted, 0)
-        if denominator:
-            scaled += rule.scaled(numerator, denominator, weight)
-            defined += weight
-        else:
-            left += weight
-            reason = _NO_SAMPLE[rule.needs[0]]
-    value = mean_of_scaled(scaled, defined, left, undefined)
-    return undefined_value(reason, undefined) if value is None else value
+
+    def term(sizes: SetSizes) -> tuple[int, int, int]:
+        numerator, denominator = rule.parts(sizes.hits, sizes.true, sizes.predicted, 0)
+        return (rule.scaled(numerator, denominator), 1, 0) if denominator else (0, 0, 1)
+
+    if sets.exact:
+        sums = sets.summed((rule.name, beta), term)
+    else:
+        sizes, weights, _ = _whole_sizes(sets)
+        terms = [[w * x for x in term(one)] for one, w in zip(sizes, weights, strict=True)]
+        sums = [sum(column) for column in zip(*terms, strict=True)]
+    value = mean_of_scaled(*(sums or (0, 0, 0)), undefined)
+    if value is not None:
+        return value
+    return undefined_value(_NO_SAMPLE[rule.needs[0]] if any(sums) else NO_EVENTS, undefined)
 
 
 _NO_SAMPLE = {

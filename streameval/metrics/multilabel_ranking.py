@@ -19,21 +19,15 @@ from streameval.metrics.multiclass import Share, mean_of_shares
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
-from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 from streameval.states.label_losses import LabelLosses
-from streameval.states.label_ranking import LabelRanking, RankedGroup
+from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup, Term
 from streameval.states.label_scores import LabelScores
 
 __all__ = [
     "average_precision_samples",
     "coverage_error",
-    "label_average_precision",
-    "label_brier_score",
-    "label_calibration_error",
-    "label_log_loss",
     "label_ranking_average_precision",
     "label_ranking_loss",
-    "label_roc_auc",
     "precision_at_k",
     "recall_at_k",
     "roc_auc_samples",
@@ -43,6 +37,7 @@ LabelAverage: TypeAlias = Literal["macro", "micro", "weighted"]
 _AVERAGES = ("macro", "micro", "weighted", None)
 
 _NO_LABEL = "no event has the label {}"
+_NO_LABELS = "no event has a label, or scores one above 0"
 _EVERY_LABEL = "every event has the label {}"
 
 
@@ -52,10 +47,33 @@ def _side_missing(scores: LabelScores, label: Label) -> str:
     return "" if positives and negatives else _EVERY_LABEL if positives else _NO_LABEL
 
 
-def without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
+def _without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
     """The labels that a mean leaves out: no event has them, or (with ``both``) every event."""
     reasons = {label: _side_missing(scores, label) for label in scores.classes}
     return [label for label, reason in reasons.items() if reason and (both or reason == _NO_LABEL)]
+
+
+def left_out_labels(
+    metric: Metric, scores: LabelScores, undefined: float | None = None
+) -> list[Label]:
+    """The labels that a mean over labels leaves out, as they have no value."""
+    average = metric.fixed.get("average")
+    if average == "micro" or coarsened(scores) or not scores.weight:
+        return []
+    if undefined is not None and undefined == undefined:
+        return []
+    labels = _without_value(scores, both=metric.name.startswith("roc_auc"))
+    # A label without weight contributes nothing to a weighted mean.
+    return [label for label in labels if average == "macro" or scores.true_count(label)]
+
+
+def left_out_rankings(
+    metric: Metric, ranking: LabelRanking, undefined: float | None = None
+) -> Weight:
+    """The weight of the events that a mean over events leaves out, as they have no value."""
+    if metric.name not in _LEFT_OUT or (undefined is not None and undefined == undefined):
+        return 0
+    return ranking.weight - ranking.weight_with(all_labels=_LEFT_OUT[metric.name])
 
 
 def label_roc_auc(
@@ -112,9 +130,9 @@ def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
 
 def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True) -> float:
     """No label has a value, with the reason of the first one."""
-    for label in without_value(scores, both=both) if scores.weight else ():
+    for label in _without_value(scores, both=both) if scores.weight else ():
         return undefined_value(_side_missing(scores, label), undefined, label)
-    return undefined_value(NO_EVENTS, undefined)
+    return undefined_value(_NO_LABELS if scores.weight else NO_EVENTS, undefined)
 
 
 def label_average_precision(
@@ -157,14 +175,9 @@ def label_average_precision(
     weights: dict[Label, Weight] = dict.fromkeys(values, 1)
     if average == "weighted":
         weights = {label: scores.true_count(label) for label in values}
-    return _mean_over_labels(values, weights)
-
-
-def _mean_over_labels(values: dict[Label, float], weights: dict[Label, Weight]) -> float:
-    """The weighted mean of the labels that have a value; undefined as the first where none has."""
     held = [label for label, value in values.items() if value == value and weights[label]]
     if not held:
-        return next(iter(values.values()), undefined_value(NO_EVENTS))
+        return _no_label(scores, undefined, both=False)
     total = exact_sum([weights[label] for label in held])
     return math.fsum(weights[label] * values[label] for label in held) / total
 
@@ -186,7 +199,7 @@ def _of_labels(
     if average is None:
         return values
     if not losses.weight or not values:
-        return undefined_value(NO_EVENTS, undefined)
+        return undefined_value(_NO_LABELS if losses.weight else NO_EVENTS, undefined)
     if undefined is None:
         for value in values.values():
             if reason_of(value):
@@ -243,60 +256,35 @@ def label_calibration_error(
 
 # Rankings of the labels of one event
 
-_Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
-"""From a group and the number of labels to what it adds: a numerator and a denominator."""
-
 
 def _sample_mean(
-    ranking: LabelRanking,
-    term: _Term,
-    undefined: float | None,
-    leaves_out: Callable[[int, int], bool] = lambda true, labels: False,
-) -> float | None:
-    """The mean over events of sums over their groups; None where all events are left out."""
-    labels = ranking.number_of_labels
-    exact = ranking.exact
-    scaled: list[float] = []
-    held: list[Weight] = []
-    left: list[Weight] = []
-    for group, weight in ranking.groups():
-        out = leaves_out(group.true, labels)
-        if group.found == group.true:
-            (left if out else held).append(weight)
-        if not out:
-            over, under = term(group, labels)
-            if over:
-                scaled.append(
-                    (weight * over << FRACTION_BITS) // under  # type: ignore[operator]
-                    if exact
-                    else weight * (over / under)
-                )
-    total, outside = exact_sum(held), exact_sum(left)
+    ranking: LabelRanking, term: Term, undefined: float | None, *, n: Weight, certain: Weight = 0
+) -> float:
+    """The mean of a term over events of weight n; of those, the term of ``certain`` ones is 1."""
+    if not ranking.weight:
+        return undefined_value(NO_EVENTS, undefined)
+    if not n:
+        some = ranking.weight - ranking.weight_of_empty
+        return undefined_value(_ONE_SIDED if some else "no event has a label", undefined)
     value: float
-    if exact:
-        value = sum(scaled) / (int(total) << FRACTION_BITS) if total else 0.0
+    if ranking.exact:
+        value = (ranking.summed(term) + (int(certain) << BITS)) / (int(n) << BITS)
     else:
-        value = math.fsum(scaled) / total if total else 0.0
-    if outside and undefined is not None and undefined == undefined:
-        return (value * total + undefined * outside) / (total + outside)
-    return value if total else None
+        value = (ranking.summed(term) + certain) / n
+    return _with_others(value, n, ranking.weight, undefined)
 
 
-def _defined(value: float | None, ranking: LabelRanking, undefined: float | None) -> float:
-    if value is not None:
+def _with_others(value: float, n: Weight, total: Weight, undefined: float | None) -> float:
+    """A mean over n events; the others count as `undefined`, if it is a number."""
+    if undefined is None or undefined != undefined or n == total:
         return value
-    return undefined_value(_ONE_SIDED if ranking.weight else NO_EVENTS, undefined)
+    return (value * n + undefined * (total - n)) / total
 
 
 _ONE_SIDED = "no event has some of the labels, and not all"
 
-
-def _one_sided(true: int, labels: int) -> bool:
-    return not 0 < true < labels
-
-
-def _unlabelled(true: int, labels: int) -> bool:
-    return not true
+_LEFT_OUT = {"roc_auc_samples": False, "average_precision_samples": True, "recall_at_k": True}
+"""From the metrics that not every event has to whether one with all labels has a value."""
 
 
 def label_ranking_average_precision(
@@ -312,13 +300,8 @@ def label_ranking_average_precision(
     >>> label_ranking_average_precision(ranking)
     0.5
     """
-    return _defined(_sample_mean(ranking, _precision, undefined), ranking, undefined)
-
-
-def _precision(group: RankedGroup, labels: int) -> tuple[int, int]:
-    if not group.true:
-        return 1, 1
-    return group.group * group.found, group.true * group.reached
+    n, certain = ranking.weight, ranking.weight_of_empty
+    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n, certain=certain)
 
 
 def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -334,10 +317,8 @@ def average_precision_samples(ranking: LabelRanking, *, undefined: float | None 
     >>> average_precision_samples(ranking), average_precision_samples(ranking, undefined=0.0)
     (0.5, 0.25)
     """
-    value = _sample_mean(ranking, _precision, undefined, _unlabelled)
-    if value is None and ranking.weight:
-        return undefined_value("no event has a label", undefined)
-    return _defined(value, ranking, undefined)
+    n = ranking.weight_with(all_labels=True)
+    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n)
 
 
 def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -352,11 +333,7 @@ def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> 
     >>> coverage_error(ranking)
     2.0
     """
-    return _defined(_sample_mean(ranking, _coverage, undefined), ranking, undefined)
-
-
-def _coverage(group: RankedGroup, labels: int) -> tuple[int, int]:
-    return (group.reached if group.found == group.true else 0), 1
+    return _sample_mean(ranking, RankedGroup.coverage, undefined, n=ranking.weight)
 
 
 def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -370,12 +347,7 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
     >>> label_ranking_loss(ranking)
     0.5
     """
-    return _defined(_sample_mean(ranking, _wrong_pairs, undefined), ranking, undefined)
-
-
-def _wrong_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
-    pairs = group.true * (labels - group.true)
-    return group.group * (group.reached - group.found), pairs or 1
+    return _sample_mean(ranking, RankedGroup.wrong_pairs, undefined, n=ranking.weight)
 
 
 def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -390,15 +362,8 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     >>> roc_auc_samples(ranking)
     0.5
     """
-    value = _sample_mean(ranking, _right_pairs, undefined, _one_sided)
-    return _defined(value, ranking, undefined)
-
-
-def _right_pairs(group: RankedGroup, labels: int) -> tuple[int, int]:
-    false = labels - group.true
-    tied = group.reached - group.above - group.group
-    below = false - (group.reached - group.found)
-    return group.group * (2 * below + tied), 2 * group.true * false
+    n = ranking.weight_with(all_labels=False)
+    return _sample_mean(ranking, RankedGroup.right_pairs, undefined, n=n)
 
 
 def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
@@ -440,20 +405,15 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     >>> recall_at_k(ranking, k=1), recall_at_k(ranking, k=2)
     (0.0, 1.0)
     """
-    hits = list(_hits(ranking, k))
-    empty = ranking.weight_of_empty
-    total = ranking.weight - empty
-    if not total:
+    hits, n = list(_hits(ranking, k)), ranking.weight_with(all_labels=True)
+    if not n:
         reason = "no event has a label" if ranking.weight else NO_EVENTS
         return undefined_value(reason, undefined)
     if ranking.exact:
-        scaled = sum((int(weight) << FRACTION_BITS) // true for true, weight in hits)
-        value = scaled / (int(total) << FRACTION_BITS)
+        value = sum((int(weight) << BITS) // true for true, weight in hits) / (int(n) << BITS)
     else:
-        value = math.fsum(weight / true for true, weight in hits) / total
-    if empty and undefined is not None and undefined == undefined:
-        return (value * total + undefined * empty) / (total + empty)
-    return value
+        value = math.fsum(weight / true for true, weight in hits) / n
+    return _with_others(value, n, ranking.weight, undefined)
 
 
 # Rows of the registry
@@ -463,8 +423,9 @@ def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
     yield from _averaged_rows(label_roc_auc, "roc_auc", "AUC")
     yield from _averaged_rows(label_average_precision, "average_precision", "average precision")
-    row = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
-    at_k = functools.partial(row, params=("k",))
+    of_ranking = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
+    row = functools.partial(of_ranking, family="label_ranking")
+    at_k = functools.partial(of_ranking, params=("k",))
     loss = functools.partial(
         Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
     )
@@ -517,11 +478,13 @@ def score_rows() -> Iterator[Metric]:
         function=label_log_loss,
         definition="mean over labels of the binary log loss",
         high=math.inf,
+        family="label_ranking",
     )
     yield loss(
         name="brier_score",
         function=label_brier_score,
         definition="mean over labels of the binary Brier score",
+        family="label_ranking",
     )
     yield loss(
         name="expected_calibration_error",

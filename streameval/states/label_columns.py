@@ -35,8 +35,8 @@ from streameval.states.sums.sum_vector import Form, Parts, total_over
 RESIDUE = 1e-9
 """Of float weights, zeros of less than this share of all are the rounding of a difference."""
 
-MOST_TOTAL = MAX_TOTAL // MAX_CLASSES
-"""Most whole weight of all events, so that the pairs of all labels pooled fit an int64."""
+_ANY_TOTAL = MAX_TOTAL // MAX_CLASSES
+"""Whole weight of all events of which the pairs of all labels pooled fit an int64, however many."""
 
 
 class CellColumn(NamedTuple):
@@ -150,7 +150,7 @@ class LabelColumns:
 
     def _restored(self, form: object) -> Any:
         """The column that was written; raises StateError."""
-        return type(self._new()).from_state(form)
+        raise NotImplementedError
 
     @classmethod
     def _scaled_column(cls, parts: Parts, unit: int) -> Form:
@@ -197,21 +197,30 @@ class LabelColumns:
         self, y_true: frozenset[Label], score: Any, weight: Weight = 1, y_pred: Any = None
     ) -> None:
         """Raise InputError for too much weight."""
-        self._check_room(weight)
+        self._check_room(weight, (*y_true, *score))
 
     def check_many(self, batch: EventBatch) -> None:
         """:meth:`check` of all events of a batch together."""
         weight = batch.weight
-        self._check_room(len(batch) if weight is None else total_weight(weight))
+        self._check_room(len(batch) if weight is None else total_weight(weight), batch.labels)
 
-    def _check_room(self, weight: Weight) -> None:
-        if self._exact and self._total + weight > MOST_TOTAL:
+    def _check_room(self, weight: Weight, labels: Iterable[Label]) -> None:
+        """Raise InputError where the pairs of all labels would weigh too much."""
+        if not self._exact or self._total + weight <= _ANY_TOTAL:
+            return
+        most = self._most_total(labels)
+        if self._total + weight > most:
             raise InputError(
                 "weight",
-                expected=f"weights that add up to at most {MOST_TOTAL}",
+                expected=f"weights that add up to at most {most}",
                 got=f"{weight} beside {self._total} counted before",
                 remedy="scale the weights down",
             )
+
+    def _most_total(self, labels: Iterable[Label]) -> int:
+        """The most whole weight of events of these labels too."""
+        known = self.declared or {*self._columns, *self._missed, *labels}
+        return MAX_TOTAL // max(1, len(known))
 
     def update(
         self,
@@ -221,7 +230,7 @@ class LabelColumns:
         y_pred: Any = None,
     ) -> None:
         """Count one validated event; ``y_pred`` is not used."""
-        self._check_room(weight)
+        self._check_room(weight, (*y_true, *score))
         if type(weight) is float:
             self._promote()
         elif not self._exact:
@@ -318,7 +327,7 @@ class LabelColumns:
         if mine is not None and theirs is not None:
             check_same_kind(mine, theirs, "y_true")
         if other._exact:
-            self._check_room(other._total)
+            self._check_room(other._total, other.labels)
 
     def _some_label(self) -> Label | None:
         return next(iter(self._columns), next(iter(self._missed), None))
@@ -378,8 +387,9 @@ class LabelColumns:
         fields = Fields(data, cls.NAME, keys)
         new = cls._of_settings(fields, declared)
         new._exact = fields.exact
-        new._total = fields.weight("weight", MOST_TOTAL if fields.exact else MOST_WEIGHT)
         labels = fields.labels()
+        most = new._most_total(labels) if fields.exact else MOST_WEIGHT
+        new._total = fields.weight("weight", most)
         missed = fields.weights("missed", len(labels))
         columns = fields["columns"]
         if type(columns) is not list or len(columns) != len(labels):

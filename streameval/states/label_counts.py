@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,44 @@ class LabelCounts(CellSums):
             for outcome, by in enumerate((tp, p - tp, t - tp)):
                 if by > 0:  # a difference of floats may be below
                     yield (label, outcome), by
+
+    def summed(
+        self, name: Any, term: Callable[[int, int, int], tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        """Σ over labels of a function of right, true and predicted weight, kept current.
+
+        The function is 0 of a label without events; only of whole weights. Cost: O(labels) the
+        first time, then O(labels of the events since).
+        """
+        if name not in self._kept:
+            self._kept[name] = term, {}, dict.fromkeys(label for label, _ in self._cells), [()]
+        _, terms, changed, found = self._kept[name]
+        if changed:
+            get, sums = self._cells.get, found[0]
+            for label in changed:
+                tp = get((label, HIT), 0)
+                new = term(tp, tp + get((label, MISS), 0), tp + get((label, FALSE_ALARM), 0))
+                old = terms.get(label)
+                terms[label] = new
+                sums = sums or (0,) * len(new)
+                if old is None:
+                    sums = tuple(map(add, sums, new))
+                else:
+                    sums = tuple([a + b - c for a, b, c in zip(sums, new, old, strict=True)])
+            changed.clear()
+            found[0] = sums
+        return found[0]  # type: ignore[no-any-return]
+
+    def _keep(self, terms: Any, weight: Weight) -> None:
+        labels = dict.fromkeys([label for label, _ in terms])
+        for _, _, changed, _ in self._kept.values():
+            changed.update(labels)
+
+    def _check(self) -> None:
+        super()._check()
+        for name, (term, *_) in list(self._kept.items()):
+            fresh, held = self.copy().summed(name, term), self.summed(name, term)
+            assert (fresh or (0,) * len(held)) == held
 
     # What metrics read of counts of classes
 

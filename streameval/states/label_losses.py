@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from streameval.errors import StateError
 from streameval.events.values import Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
@@ -53,9 +54,9 @@ class LabelLosses(LabelColumns):
         return ProbabilitySums.scaled(parts, unit)
 
     def _restored(self, form: object) -> Any:
-        column = super()._restored(form)
+        column = ProbabilitySums.from_state(form)
         if column.bins != self.bins:
-            column = self._new()  # of no weight, which is refused
+            raise StateError(f"bins: expected {self.bins}, got {column.bins}")
         return column
 
     @classmethod

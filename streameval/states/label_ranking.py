@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,6 +44,53 @@ class RankedGroup(NamedTuple):
     reached: int
     """How many labels have this score or a higher one."""
 
+    # What a group adds to a metric of its event, as numerator and denominator; of arrays too.
+
+    def precision(self, labels: int) -> tuple[int, int]:
+        """Share of true labels among those of at least this score, for each of its true labels."""
+        return self.group * self.found, self.true * self.reached
+
+    def wrong_pairs(self, labels: int) -> tuple[int, int]:
+        """Pairs of a true label and a false one of at least its score, out of all pairs."""
+        pairs = self.true * (labels - self.true)
+        return self.group * (self.reached - self.found), pairs + (pairs == 0)
+
+    def right_pairs(self, labels: int) -> tuple[int, int]:
+        """Pairs of a true label and a false one of a lower score, a tie counting half."""
+        false = labels - self.true
+        tied = self.reached - self.above - self.group
+        below = false - (self.reached - self.found)
+        return self.group * (2 * below + tied), 2 * self.true * false
+
+    def coverage(self, labels: int) -> tuple[int, int]:
+        """How many labels to take to have all true ones, in the lowest of their groups."""
+        return (self.reached if self.found == self.true else 0), 1
+
+    def whole(self, labels: int) -> tuple[int, int]:
+        """1 in the lowest group of an event that has all labels, else 0."""
+        return int(self.true == self.found == labels > 0), 1
+
+
+Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
+"""From a group and the number of labels to what it adds, as numerator and denominator."""
+
+BITS = 128
+"""Terms are whole numbers of 2**-128: more than any rounding of a mean can show."""
+
+
+def _units(term: tuple[int, int]) -> int:
+    over, under = term
+    return (over << BITS) // under if over else 0
+
+
+def group_of(key: Key, labels: int) -> RankedGroup:
+    """The group of a key, among so many labels."""
+    true, found, group, above, reached = key
+    if reached < 0:
+        reached += labels + 1
+        above += labels + 1 if above < 0 else 0
+    return RankedGroup(true, found, group, above, reached)
+
 
 class LabelRanking(SumVector):
     """Counts of how events rank their labels by score.
@@ -66,7 +113,7 @@ class LabelRanking(SumVector):
 
     # The cells of the base are by the numbers of a group, by a place (true, place), and, where
     # labels are discovered, by (label,).
-    __slots__ = ("_order", "declared")
+    __slots__ = ("_kept", "_order", "declared")
     NAME = "label_ranking"
     VALIDATED = True
     KEYS = frozenset(
@@ -80,6 +127,8 @@ class LabelRanking(SumVector):
         super().__init__()
         self.declared = declared
         self._order = {label: n for n, label in enumerate(sorted(declared or ()))}
+        # Sums over groups that have been read, which each event then keeps current.
+        self._kept: dict[Term, int] = {}
 
     def _empty(self) -> LabelRanking:
         return LabelRanking(self.declared)
@@ -106,16 +155,45 @@ class LabelRanking(SumVector):
         labels = self.number_of_labels
         for key, weight in self._cells.items():
             if len(key) == 5:
-                true, found, group, above, reached = key
-                if reached < 0:
-                    reached += labels + 1
-                    above += labels + 1 if above < 0 else 0
-                yield RankedGroup(true, found, group, above, reached), weight
+                yield group_of(key, labels), weight
 
     @property
     def weight_of_empty(self) -> Weight:
         """The weight of the events without labels."""
         return self._cells.get(EMPTY, 0)
+
+    def weight_with(self, *, all_labels: bool) -> Weight:
+        """The weight of the events with a label; with those of all labels, or without them."""
+        if self._exact:
+            full = 0 if all_labels else self.summed(RankedGroup.whole) >> BITS
+            return self.weight - self.weight_of_empty - full
+        labels = self.number_of_labels
+        return math.fsum(
+            weight
+            for group, weight in self.groups()
+            if group.true == group.found and 0 < group.true < labels + all_labels
+        )
+
+    def summed(self, term: Term) -> Any:
+        """Σ weight · term of each group: whole numbers of 2**-128, or a float of float weights.
+
+        Each term is rounded down. Cost: O(kinds of groups); where labels are declared, O(1) from
+        the second read on.
+        """
+        labels = self.number_of_labels
+        if not self._exact:
+            return math.fsum(
+                weight * (over / under)
+                for group, weight in self.groups()
+                for over, under in (term(group, labels),)
+                if over
+            )
+        if term not in self._kept:
+            total = sum(weight * _units(term(group, labels)) for group, weight in self.groups())  # type: ignore[misc]
+            if self.declared is None:
+                return total
+            self._kept[term] = int(total)
+        return self._kept[term]
 
     @property
     def places(self) -> dict[tuple[int, int], Weight]:
@@ -166,6 +244,20 @@ class LabelRanking(SumVector):
         self._values[0] += weight
         for key in terms:
             self._add_cell(key, weight)
+        if self._kept:
+            labels = len(self._order)
+            groups = [group_of(key, labels) for key in terms if len(key) == 5]
+            for term in self._kept:
+                units = sum([_units(term(group, labels)) for group in groups])
+                self._kept[term] += int(weight) * units
+
+    def _promote(self) -> None:
+        super()._promote()
+        self._kept.clear()
+
+    def _merge(self, other: LabelRanking, times: int) -> None:
+        super()._merge(other, times)
+        self._kept.clear()
 
     def _fault(self, terms: list[Key] | None = None) -> str:
         keys = self._cells if terms is None else terms
@@ -179,6 +271,7 @@ class LabelRanking(SumVector):
         batch: EventBatch = y_true
         if not len(batch) or batch.score is None:
             return
+        self._kept.clear()
         self._values[0] += len(batch) if weight is None else total_weight(weight)
         sparse = isinstance(batch.score, LabelRows)
         width = len(batch.score.codes) // len(batch) + 1 if sparse else batch.score.shape[1]
@@ -192,7 +285,7 @@ class LabelRanking(SumVector):
         """The keys of the events of a batch, with their weight."""
         names = sorted(self.declared or {*batch.labels, *batch.score_labels})
         code = self._order or {label: n for n, label in enumerate(names)}
-        entries = _entries(batch, code)
+        entries = entries_of(batch, code)
         weight, true = batch.weight, batch.y_true.lengths
         none = np.flatnonzero(true == 0)
         if len(none):
@@ -306,10 +399,12 @@ class LabelRanking(SumVector):
 
     def _check(self) -> None:
         super()._check()
+        for term, total in self._kept.items():
+            assert self.copy().summed(term) == total
         self._check_sound(Fields(self.to_state(), self.NAME, self.KEYS, self.OPTIONAL))
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """Labels of events in a batch, by event, from the highest score down."""
 
     events: IntArray
@@ -375,7 +470,7 @@ class _Entries(NamedTuple):
         return own, (true[own], place)
 
 
-def _entries(batch: EventBatch, code: Mapping[Label, int]) -> _Entries:
+def entries_of(batch: EventBatch, code: Mapping[Label, int]) -> Entries:
     """The scores but 0 of each event and those of its true labels, from the highest one down,
     of equal ones the label that sorts later first."""
     own = np.array([code[label] for label in batch.labels], dtype=np.int64)
@@ -398,10 +493,10 @@ def _entries(batch: EventBatch, code: Mapping[Label, int]) -> _Entries:
     # The last key of lexsort is the first to sort by.
     order = np.lexsort((-cells, -values, cells // width))
     cells, values = cells[order], values[order]
-    return _Entries(cells // width, cells % width, values, np.isin(cells, wanted))
+    return Entries(cells // width, cells % width, values, np.isin(cells, wanted))
 
 
-def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> _Entries:
+def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> Entries:
     """The entries of scores of all labels, which ascend, and the cells of true ones."""
     length, width = table.shape
     true = np.zeros(table.shape, np.bool_)
@@ -413,8 +508,8 @@ def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> _Entries:
     events, codes = np.repeat(np.arange(length), width), (width - 1 - order).ravel()
     held = (scores != 0.0) | hits
     if not held.all():
-        return _Entries(events[held], codes[held], scores[held], hits[held])
-    return _Entries(events, codes, scores, hits)
+        return Entries(events[held], codes[held], scores[held], hits[held])
+    return Entries(events, codes, scores, hits)
 
 
 def _weights(

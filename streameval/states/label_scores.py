@@ -6,11 +6,12 @@ from typing import Self
 
 import numpy as np
 
+from streameval.errors import InputError, StateError
 from streameval.events.values import MAX_WEIGHT, Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
-from streameval.states.ranking.coarse_score import checked_limit
-from streameval.states.ranking.score_groups import ScoreGroups, groups_to_state
+from streameval.states.ranking.coarse_score import checked_limit, coarse_column
+from streameval.states.ranking.score_groups import ScoreGroups, group_scores, groups_to_state
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.sum_vector import Form, Parts
@@ -54,9 +55,18 @@ class LabelScores(LabelColumns):
 
     @classmethod
     def _of_settings(cls, fields: Fields, declared: tuple[Label, ...] | None) -> Self:
-        if fields["max_scores"] is not None:
-            fields.integer("max_scores", 1, 2**48)
-        return cls(declared, max_scores=fields["max_scores"])
+        try:
+            return cls(declared, max_scores=fields["max_scores"])
+        except InputError as error:
+            raise StateError(f"{cls.NAME}.{error}") from None
+
+    def _restored(self, form: object) -> ScoreIndex:
+        index = ScoreIndex.from_state(form)
+        if index.max_scores != self.max_scores:
+            raise StateError(f"max_scores: expected {self.max_scores}, got {index.max_scores}")
+        if index.groups().scores.all():
+            return index
+        raise StateError("scores: expected scores but 0")
 
     @classmethod
     def _scaled_column(cls, parts: Parts, unit: int) -> Form:
@@ -103,7 +113,15 @@ class LabelScores(LabelColumns):
     def one_vs_rest(self, label: Label) -> ScoreIndex:
         """The scores of one label, zeros included, as a new binary index; O(its scores)."""
         index = self._columns.get(label)
-        new = self._new() if index is None else index.copy()
+        if index is None:
+            new = self._new()
+        elif index.max_scores is None:
+            new = index.copy()
+        else:
+            # With room for the zeros, which coarsen nothing.
+            limit = max(index.max_scores, index.distinct + 1)
+            form = groups_to_state(index.groups(), index.exact, limit, index.level)
+            new = ScoreIndex.from_state(form)
         for positive, weight in zip((True, False), self.zeros(label), strict=True):
             if weight:
                 _add_zeros(new, positive, weight)
@@ -115,17 +133,32 @@ class LabelScores(LabelColumns):
         return self.one_vs_rest(label) if index is None or any(self.zeros(label)) else index
 
     def pooled(self) -> ScoreIndex:
-        """The scores of all classes in one index, zeros included; O(scores)."""
-        new = self._new()
+        """The scores of all classes in one index, zeros included; O(scores).
+
+        Of coarsened scores the cells of all labels are those of :attr:`level`.
+        """
+        new, level = ScoreIndex(), self.level
         zeros: list[Weight] = [0, 0]
         for label in self.classes:
             if (index := self._columns.get(label)) is not None:
+                if self.max_scores is not None:
+                    scores, *sides = index.groups()
+                    points = coarse_column(scores, level)
+                    groups = group_scores(*([(points, side)] for side in sides))
+                    index = ScoreIndex.from_state(groups_to_state(groups, index.exact))
                 new.merge(index)
             for side, weight in enumerate(self.zeros(label)):
                 zeros[side] += weight
         for positive, weight in zip((True, False), zeros, strict=True):
             if weight:
                 _add_zeros(new, positive, weight)
+        return new
+
+    def with_columns(self, columns: dict[Label, ScoreIndex]) -> LabelScores:
+        """The same events with other scores but 0, all of them kept."""
+        new = LabelScores(self.declared)
+        new._exact, new._total, new._missed = self._exact, self._total, self._missed.copy()
+        new._columns = columns
         return new
 
     def true_count(self, label: Label) -> Weight:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import add, mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,34 @@ class LabelSetCounts(CellSums):
     def sizes(self) -> Iterator[tuple[SetSizes, Weight]]:
         """The cells, ascending, each with its weight."""
         return ((SetSizes(*cell), weight) for cell, weight in sorted(self._cells.items()))
+
+    def summed(self, name: Any, term: Callable[[SetSizes], tuple[int, ...]]) -> list[int]:
+        """Σ weight · term of each cell, kept current from the first read of this name on.
+
+        Only of whole weights. Cost: O(1), the first time O(cells).
+        """
+        if name not in self._kept:
+            terms = {cell: term(SetSizes(*cell)) for cell in self._cells}
+            columns = zip(*terms.values(), strict=True)
+            weights = self._cells.values()
+            sums = [sum(map(mul, column, weights)) for column in columns]
+            self._kept[name] = term, terms, sums
+        found: list[int] = self._kept[name][2]
+        return found
+
+    def _keep(self, terms: Any, weight: Weight) -> None:
+        (cell,) = terms
+        for term, known, sums in self._kept.values():
+            if cell not in known:
+                known[cell] = term(SetSizes(*cell))
+            one = known[cell]
+            sums[:] = map(add, sums or [0] * len(one), [weight * x for x in one])
+
+    def _check(self) -> None:
+        super()._check()
+        for name, (term, _, sums) in list(self._kept.items()):
+            fresh = self.copy()
+            assert (fresh.summed(name, term) or [0] * len(sums)) == sums
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int, int]]:
         return [(len(y_true & given), len(given), len(y_true))]

@@ -47,6 +47,7 @@ from streameval.states.label_persistence import LabelPersistence
 from streameval.states.label_ranking import LabelRanking
 from streameval.states.label_scores import LabelScores
 from streameval.states.label_sets import LabelSetCounts
+from streameval.states.label_squares import LabelSquares
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -263,11 +264,20 @@ STATES: dict[str, StateRow] = {
         _row(
             "score_weights",
             WeightSquares,
-            _TWO_CLASSES | _CLASSES,
+            _TWO_CLASSES | _CLASSES | _MULTILABEL,
             _SCORES,
             kernel="weights",
             kept_for_intervals_of=frozenset(
-                {"index", "probability", "moments", "class_probability", "class_scores"}
+                {
+                    "index",
+                    "probability",
+                    "moments",
+                    "class_probability",
+                    "class_scores",
+                    "label_scores",
+                    "label_losses",
+                    "label_ranking",
+                }
             ),
         ),
         _row(
@@ -355,6 +365,15 @@ STATES: dict[str, StateRow] = {
             _LABEL_SCORES,
             make=lambda plan: LabelRanking(plan.labels),
             read=lambda plan, form: LabelRanking.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_squares",
+            LabelSquares,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelSquares(plan.labels),
+            read=lambda plan, form: LabelSquares.restored(form, plan.labels),
+            kept_for_intervals_of=frozenset({"label_ranking", "label_losses"}),
         ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(

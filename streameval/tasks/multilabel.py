@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import (
@@ -161,22 +161,34 @@ class LabelSetInput(ClassInput):
             remedy = "this event has no labels yet: leave it out; one without labels has set()"
         return InputError(field, expected=_SET, got=shown(value), position=position, remedy=remedy)
 
+    def _unknown(
+        self, label: Label, field: str, position: int | None, remedy: str = ""
+    ) -> InputError:
+        return InputError(
+            field,
+            expected=f"labels out of {shown(list(self.classes))}",
+            got=shown(label),
+            position=position,
+            remedy=did_you_mean(str(label), self._texts) or remedy,
+        )
+
     def _indicators(self, value: Any, field: str, position: int | None) -> list[bool] | None:
         """The flags of a row with one for each declared label; None: the value lists labels."""
         array = value if type(value) in (list, tuple) else array_of(value)
         if array is None or not hasattr(array, "__len__"):
             return None
         row = array if isinstance(array, (list, tuple)) else array.tolist()
+        numbers = bool(row) and all(type(one) in (bool, int, float) for one in row)
         numeric = isinstance(array, np.ndarray) and array.dtype.kind in "bfiu"
-        flags = bool(row) and all(type(one) in (bool, int, float) and one in (0, 1) for one in row)
+        # Among labels that are texts, numbers are no labels.
+        numeric = numeric or (numbers and self.closed and self._named_by_text())
+        flags = numbers and all(one in (0, 1) for one in row)
         fits = self.closed and len(row) == len(self.classes)
         # A list of three or more labels cannot be of 0 and 1 only.
-        if fits and (numeric or (flags and (len(row) > 2 or isinstance(self.classes[0], str)))):
+        if fits and (numeric or (flags and len(row) > 2)):
             names = zip(self.classes, row, strict=True)
             return [self._flag(one, field, position, name) for name, one in names]
-        if not numeric or (array.dtype.kind in "iu" and not flags and not self._named_by_text()):
-            return None
-        if not row:
+        if not row or not numeric or not (flags or self._named_by_text()):
             return None
         expected = f"a row of {len(self.classes)} indicators, in the order of labels="
         if not self.closed:
@@ -201,22 +213,30 @@ class LabelSetInput(ClassInput):
 
     def _shares(self, given: object, true: Any) -> dict[Label, float]:
         """The score of each label of one event, from a mapping or a row of all declared ones."""
+        field = self.score_field
         if not isinstance(given, Mapping):
             row = list(given) if isinstance(given, (list, tuple)) else array_of(given)
             if row is None or not self.closed or np.ndim(row) != 1:
                 expected = "a mapping label -> score"
                 if self.closed:
                     expected += f", or {len(self.classes)} scores in the order of labels="
-                raise InputError(self.score_field, expected=expected, got=shown(given))
+                raise InputError(field, expected=expected, got=shown(given))
             if len(row) != len(self.classes):
                 expected = f"{len(self.classes)} scores, in the order of labels="
-                raise InputError(self.score_field, expected=expected, got=f"{len(row)}")
+                raise InputError(field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        if true is None and given:
-            true = self._named(next(iter(given)))
-        scores = super()._shares(given, true) if given else {}
-        if not given and self.closed:
-            raise self._score_missing(())
+        known, scores = self.known, {}
+        for name, value in given.items():
+            try:
+                label = known[name]
+            except (KeyError, TypeError):
+                label = self._named(name)
+                check_same_kind(next(iter(scores), label) if true is None else true, label, field)
+            scores[label] = canonical_score(value, field)
+        if len(scores) < len(given):
+            raise InputError(field, expected="each label once", got=shown(list(given)))
+        if self.closed and len(scores) < len(self.classes):
+            raise self._score_missing(scores)
         if self.score_field == "proba":
             for label, score in scores.items():
                 if not 0 <= score <= 1:

@@ -22,6 +22,7 @@ from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_
 from streameval.uncertainty.losses import loss_ends, score_ends
 from streameval.uncertainty.multiclass_auc import summed
 from streameval.uncertainty.multilabel import by_events
+from streameval.uncertainty.multilabel_ranking import by_event_squares
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.uncertainty.regression import error_ends, fit_ends
 
@@ -57,6 +58,7 @@ METHODS: Mapping[str, IntervalMethod] = {
         ),
         IntervalMethod("delta", frozenset({"confusion"}), delta),
         IntervalMethod("delta_by_event", _LABELS, by_events),
+        IntervalMethod("log_t_by_event", frozenset({"label_ranking"}), by_event_squares),
         IntervalMethod("delong", _AUC, delong, reliable=reliable_delong),
         IntervalMethod("newcombe", _AUC, newcombe),
         IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),

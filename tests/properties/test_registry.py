@@ -41,6 +41,7 @@ def _probabilities(draw):
 
 
 _WEIGHTS = st.integers(1, 3)
+_SHARES = _SIXTEENTHS.map(lambda n: n / 16)
 _SETS = st.frozensets(st.sampled_from("abc"))
 EVENTS = {
     "binary": st.lists(
@@ -54,7 +55,7 @@ EVENTS = {
         max_size=14,
     ),
     "multilabel": st.lists(
-        st.tuples(_SETS, _SETS, st.none(), _WEIGHTS),
+        st.tuples(_SETS, _SETS, st.dictionaries(st.sampled_from("abc"), _SHARES), _WEIGHTS),
         max_size=14,
     ),
 }
@@ -104,7 +105,8 @@ def _random_events(task, rng):
     for _ in range(rng.randrange(4, 15)):
         if task == "multilabel":
             sets = (frozenset(rng.sample("abc", rng.randrange(4))) for _ in "tp")
-            events.append((*sets, None, rng.randrange(1, 4)))
+            scores = {label: rng.randrange(5) / 4 for label in "abc"}
+            events.append((*sets, scores, rng.randrange(1, 4)))
             continue
         step = rng.choice((1, 8))  # the coarse ones bring ties
         first = step * rng.randrange(16 // step + 1)
@@ -176,12 +178,16 @@ WITHOUT_ERRORS = {
 }
 
 
+# Of five events that have six labels: their number, and that of two guesses of each.
+AT_BEST = {"coverage_error": 6 / 5, "precision_at_k": 6 / 10}
+
+
 @pytest.mark.parametrize(("row", "task"), CASES, ids=IDS)
 def test_a_perfect_prediction_is_best(row, task):
     if task == "binary":
         events = [(1, 1, 1.0, 2), (0, 0, 0.0, 3), (1, 1, 1.0, 1), (1, 1, 1.0, 1)]
     elif task == "multilabel":
-        events = [(set(k), set(k), None, 1) for k in ("a", "ab", "c", "", "bc")]
+        events = [(set(k), set(k), dict.fromkeys(k, 1.0), 1) for k in ("a", "ab", "c", "", "bc")]
     else:
         events = [(k, k, {k: 1.0}, 1) for k in "aabbbca"]
     value = read(row, task, states_of(task, events))
@@ -189,6 +195,8 @@ def test_a_perfect_prediction_is_best(row, task):
         assert reason_of(value).startswith(WITHOUT_ERRORS[row.name])
     elif row.direction == "none":
         assert row.name in ("support", "positive_rate")
+    elif row.name in AT_BEST:
+        assert value == AT_BEST[row.name]
     else:
         best = row.high if row.direction == "up" else row.low
         assert value == pytest.approx(best, abs=1e-15)
@@ -208,8 +216,11 @@ def test_a_worse_prediction_is_not_better(row, task):
         good = [(1, 1, 0.9, 2), (0, 0, 0.1, 3), (1, 1, 0.8, 1), (0, 1, 0.6, 1), (1, 0, 0.4, 1)]
         bad = [*good[1:], (1, 0, 0.1, 2)]
     elif task == "multilabel":
-        good = [(set(k), set(o), None, 1) for k, o in ("aa", "bc", ("ab", "a"), "aa", "bb", "cc")]
-        bad = [*good[1:], ({"a"}, {"b"}, None, 1)]
+        good = [
+            (set(k), set(o), dict.fromkeys(o, 0.75), 1)
+            for k, o in ("aa", "bc", ("ab", "a"), "aa", "bb", "cc")
+        ]
+        bad = [*good[1:], ({"a"}, {"b"}, {"b": 0.75}, 1)]
     else:
         good = [(k, k, {k: 0.75, o: 0.25}, 1) for k, o in ("ab", "bc", "ca", "ba", "cb", "ac")]
         bad = [*good[1:], ("a", "b", {"b": 0.75, "c": 0.25}, 1)]

@@ -21,7 +21,10 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_counts import LabelCounts
+from streameval.states.label_losses import LabelLosses
 from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
 from streameval.states.label_sets import LabelSetCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -127,6 +130,16 @@ _LINES = (
         ),
     ),
     ("order merge rename transpose", "support@multilabel"),
+    (
+        "order scale merge rename",
+        _of_label_sets(
+            _averages("roc_auc average_precision", "macro", "micro", "weighted", "samples"),
+            "label_ranking_average_precision label_ranking_loss coverage_error",
+            "log_loss brier_score expected_calibration_error",
+        ),
+    ),
+    # Of equal scores the label that sorts later ranks higher.
+    ("order scale merge", _of_label_sets("precision_at_k recall_at_k")),
     # Which of two equally probable labels ranks first depends on their names.
     (
         "order scale merge",
@@ -161,20 +174,28 @@ def applies(law: str, row: Metric, task: str) -> bool:
 
 
 # Events: binary (true 0 or 1, predicted, score, weight); multi-class (true,
-# predicted, {label: probability}, weight); multi-label (true set, predicted set, None, weight).
+# predicted, {label: probability}, weight); multi-label (true set, predicted set, {label:
+# probability}, weight).
 
 
 def _label_states(events, at_once: bool) -> dict[str, object]:
     states: dict[str, object] = {"label_counts": LabelCounts(), "label_sets": LabelSetCounts()}
+    scored = {
+        "label_scores": LabelScores(),
+        "label_losses": LabelLosses(),
+        "label_ranking": LabelRanking(),
+    }
     if at_once and events:
-        true, predicted, _, weights = map(list, zip(*events, strict=True))
-        batch = LabelSetInput(None).batch(true, predicted, weight=weights)
-        for state in states.values():
+        true, predicted, scores, weights = map(list, zip(*events, strict=True))
+        batch = LabelSetInput(None).batch(true, predicted, score=scores, weight=weights)
+        for state in (*states.values(), *scored.values()):
             state.update_many(batch)
-    for y_true, y_pred, _, weight in () if at_once else events:
+    for y_true, y_pred, score, weight in () if at_once else events:
         for state in states.values():
             state.update(y_true, y_pred, weight)
-    return states
+        for state in scored.values():
+            state.update(y_true, score, weight)
+    return {**states, **scored}
 
 
 def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
@@ -218,7 +239,11 @@ def changed(law, task, events, shuffled):
         return [(1 - t, 1 - p, 1 - s, w) for t, p, s, w in events]
     if law == "rename" and task == "multilabel":
         return [
-            (*({_NEW_NAMES[label] for label in labels} for labels in (t, p)), s, w)
+            (
+                *({_NEW_NAMES[label] for label in labels} for labels in (t, p)),
+                {_NEW_NAMES[label]: value for label, value in s.items()},
+                w,
+            )
             for t, p, s, w in events
         ]
     if law == "rename":

@@ -24,7 +24,7 @@ class CellSums(SumVector):
     A subclass says what the columns of a cell's name are, and which cells an event is in.
     """
 
-    __slots__ = ()
+    __slots__ = ("_kept",)
     VALIDATED = True
     FIELD = "y_true"
     COLUMNS: ClassVar[dict[str, bool]]
@@ -36,6 +36,15 @@ class CellSums(SumVector):
         labels = {"labels"} if any(cls.COLUMNS.values()) else set()
         cls.KEYS = frozenset({*WRITTEN, *cls.COLUMNS, *labels})
         super().__init_subclass__()
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Sums over cells that have been read and are kept current since, by their names.
+        self._kept: dict[Any, Any] = {}
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        self._kept = {}
 
     # What a subclass writes
 
@@ -53,10 +62,20 @@ class CellSums(SumVector):
 
     def _add(self, terms: Any, weight: Weight) -> None:
         self._values[0] += weight
+        cells, zero = self._cells, 0 if self._exact else 0.0
         for cell in terms:
-            self._add_cell(cell, weight)
+            cells[cell] = held = cells.get(cell, zero) + weight
+            if not held:
+                del cells[cell]
+        if self._kept:
+            self._keep(terms, weight)
+
+    def _keep(self, terms: Any, weight: Weight) -> None:
+        """Keep sums current that have been read: an event in these cells was counted."""
+        self._kept.clear()
 
     def _add_many(self, y_true: EventBatch, given: LabelRows | None, weight: Any) -> None:
+        self._kept.clear()
         each = [len(y_true)] if weight is None else weight.tolist()
         hits = given
         if hits is None:
@@ -65,6 +84,14 @@ class CellSums(SumVector):
             self._add_cell(cell, by if self._exact else float(by))
         for by in each:
             self._values[0] += by
+
+    def _promote(self) -> None:
+        super()._promote()
+        self._kept.clear()
+
+    def _merge(self, other: Any, times: int) -> None:
+        super()._merge(other, times)
+        self._kept.clear()
 
     def _fault(self, terms: Any = None) -> str:
         sound = self._values[0] >= 0

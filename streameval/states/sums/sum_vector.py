@@ -403,7 +403,7 @@ class SumVector:
     def __setstate__(self, state: Any) -> None:
         read = type(self).from_state(state)
         SumVector.__init__(self, read._size)
-        for name in ("_exact", "_values", *type(self).__slots__):
+        for name in ("_exact", "_values", "_cells", *type(self).__slots__):
             setattr(self, name, getattr(read, name))
 
     @classmethod
