@@ -39,6 +39,10 @@ _FLAGS = "indicators: 0 and 1, or False and True"
 _LIKELY = 0.5
 """The threshold of a label that ``threshold=`` does not name; only of discovered labels."""
 
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_NO_LABELS = (bool, float, np.bool_, np.floating)
+"""In a list of labels they are likelier to be indicators."""
+
 _NOTHING = -1
 """In place of a number of labels: the event has no such part."""
 
@@ -178,7 +182,7 @@ class LabelSetInput(ClassInput):
         if array is None or not hasattr(array, "__len__"):
             return None
         row = array if isinstance(array, (list, tuple)) else array.tolist()
-        numbers = bool(row) and all(type(one) in (bool, int, float) for one in row)
+        numbers = bool(row) and all(isinstance(one, _NUMBERS) for one in row)
         numeric = isinstance(array, np.ndarray) and array.dtype.kind in "bfiu"
         # Among labels that are texts, numbers are no labels.
         numeric = numeric or (numbers and self.closed and self._named_by_text())
@@ -202,7 +206,7 @@ class LabelSetInput(ClassInput):
 
     @staticmethod
     def _flag(value: Any, field: str, position: int | None, label: object) -> bool:
-        number = isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+        number = isinstance(value, _NUMBERS)
         if number and value in (0, 1):
             return bool(value)
         got = f"{shown(value)} of {shown(label)}"
@@ -383,8 +387,8 @@ class LabelSetInput(ClassInput):
             except TypeError:
                 distinct, codes = [None], np.zeros(0, dtype=np.int64)
             width = len(self.classes)
-            flags = all(type(one) in (bool, int, float) and one in (0, 1) for one in distinct)
-            if not flags and not any(type(one) in (bool, float) for one in distinct):
+            flags = all(isinstance(one, _NUMBERS) and one in (0, 1) for one in distinct)
+            if not flags and not any(isinstance(one, _NO_LABELS) for one in distinct):
                 return self._of_codes(rows, distinct, codes, field, names)
             likely = flags and (width > 2 or isinstance(next(iter(self.classes), 0), str))
             if likely and kinds <= {list, tuple} and all(len(row) == width for row in rows):

@@ -43,6 +43,7 @@ TASKS = {
     "classes": "multiclass",
     "probabilities": "multiclass",
     "class scores": "multiclass",
+    "label sets": "multilabel",
     "predictions of scores": "binary",
     "predictions of probabilities": "multiclass",
     "comparison labels": "binary",
@@ -107,6 +108,8 @@ class Case:
             options["positive"] = "spam"
         if self.task == "class scores":
             options |= {"probabilities": False, "labels": ["a", "b", "c"]}
+        if self.task == "label sets":
+            options["metrics"] = ["accuracy", "f1_macro"]
         if self.options == "losses" and self.task == "class scores":
             options["metrics"] = ["roc_auc_ovr"]
         if self.task.startswith("comparison"):
@@ -139,7 +142,8 @@ def cases() -> Iterator[Case]:
                 yield Case(task, window, "whole", "bins")
                 for weights in ("one", "whole", "fractions"):
                     yield Case(task, window, weights, "max_scores")
-        for window in () if task.startswith(PREDICTIONS) else ("all", "last"):
+        ordered = not task.startswith(PREDICTIONS) and task != "label sets"
+        for window in ("all", "last") if ordered else ():
             yield Case(task, window, "whole", "temporal")
         for window in ("all", "panes", "fading"):
             if task in ("labels", "scores"):
@@ -187,13 +191,18 @@ def _event(case: Case, draws: Draws, n: int, count: int) -> dict[str, Any]:
 def _label(kind: str, true: int) -> Any:
     if kind == "labels":
         return "spam" if true == 2 else "ham"
+    if kind == "label sets":
+        return (["a"], ["b", "c"], [])[true]
     return true == 2 if kind == "scores" else "abc"[true]
 
 
 def _prediction(kind: str, draws: Draws, true: int, count: int) -> dict[str, Any]:
     right = draws.below(3) > 0
     guess = true if right else draws.below(3)
-    if kind in ("labels", "classes"):
+    if kind == "label sets" and not right:
+        bits = draws.below(8)
+        return {"y_pred": [label for n, label in enumerate("abc") if bits >> n & 1]}
+    if kind in ("labels", "classes", "label sets"):
         return {"y_pred": _label(kind, guess)}
     if kind == "scores":
         # Ties, and both ends of the probabilities.
