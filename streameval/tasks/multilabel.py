@@ -259,6 +259,7 @@ class LabelSetInput(ClassInput):
             got=f"{shown(score)} of {shown(label)}",
             position=position,
             remedy="pass other scores as score=",
+            remedy_code="label_scores",
         )
 
     def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
