@@ -246,6 +246,17 @@ def test_a_store_keeps_the_states_it_was_begun_with(
             refused = command("run", "run.toml", "--until-end")
             assert refused.code == 2
             assert f"evaluator.{key}" in refused.err
+    other = {"regression": "median_absolute_error", "multilabel": "roc_auc_macro"}[case.task]
+    more = base | {"evaluator": {**base["evaluator"], "metrics": [case.metric, other]}}
+    configure(**more)
+    refused = command("run", "run.toml", "--until-end")
+    assert refused.code == 2
+    assert "evaluator.metrics" in refused.err
+    assert "give the windows new names" in refused.err
+    configure(**more, window=[{"name": "anew"}])
+    dropped = ["--drop", "window.all", "--drop", "window.recent"]
+    checked = command("run", "run.toml", "--check", *dropped)
+    assert checked.code == 0, checked.err
     base["evaluator"]["slices"] = []
     configure(**base)
     write("events.jsonl", rows[30:], more=True)
