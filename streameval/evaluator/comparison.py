@@ -32,7 +32,7 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.comparison import MAX_MODELS
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName, one_of_tasks, task_names
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
@@ -582,6 +582,9 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         self._inputs = {name: one._context.input for name, one in evaluators.items()}
         self._model_windows = [one._windows for one in evaluators.values()]
         plan, kept = self._context.plan, self._context.kept
+        if not plan.task_row.compared:
+            served = [name for name in task_names() if TASKS[name].compared]
+            raise InputError("task", expected=one_of_tasks(served), got=shown(plan.task))
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (
             plan.keeps_scores

@@ -102,6 +102,7 @@ class RegressionTask(Task):
     name = "regression"
     adjective = "regression"
     truth: ClassVar[Truth] = "numbers"
+    compared = False
     fields: ClassVar[Mapping[str, FieldKind]] = {"y_true": "number", "y_pred": "number"}
     usual: ClassVar[Mapping[str, str]] = {
         "report": "mean_error mean_absolute_error root_mean_squared_error r2",
