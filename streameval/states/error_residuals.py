@@ -134,4 +134,3 @@ class ResidualIndex:
 
     def __repr__(self) -> str:
         return f"<ResidualIndex of weight {self.weight}>"
-

@@ -241,5 +241,3 @@ def bounded_ends(request: IntervalRequest, sequence: Bounded) -> Ends:
     share = float(mean / limit)
     low, high = sequence(share * request.n, request.n, request.level)
     return Ends(low * bound, high * bound)
-
-
