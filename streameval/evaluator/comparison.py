@@ -589,6 +589,9 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         self._inputs = {name: one._context.input for name, one in evaluators.items()}
         self._model_windows = [one._windows for one in evaluators.values()]
         plan, kept = self._context.plan, self._context.kept
+        if not plan.task_row.compared:
+            served = [name for name in task_names() if TASKS[name].compared]
+            raise InputError("task", expected=one_of_tasks(served), got=shown(plan.task))
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (
             plan.keeps_scores

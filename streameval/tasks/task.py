@@ -45,6 +45,7 @@ class Task:
     # The label that metrics of one class are about, as states count it.
     positive: ClassVar[Label | None] = None
     evaluated: ClassVar[bool] = True  # whether evaluators take it as ``task=``
+    compared: ClassVar[bool] = True  # whether a comparison of models may have it
     # The task of the same predictions without true labels, by its name; None: there is none.
     unlabelled: ClassVar[str | None] = None
 

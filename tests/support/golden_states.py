@@ -50,6 +50,7 @@ TASKS = {
     "comparison scores": "binary",
     "comparison classes": "multiclass",
     "comparison probabilities": "multiclass",
+    "numbers": "regression",
 }
 PREDICTIONS = "predictions of "
 SCORED = ("scores", "probabilities", "class scores", "comparison scores")
@@ -64,11 +65,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bootstrap": {"bootstrap": se.Bootstrap(20)},
     "max_scores": {"max_scores": 1024},
     "unpaired": {"paired_scores": False},
+    "residuals": {"metrics": ["max_error", "median_absolute_error", "residual_quantile"]},
 }
 INTERVALS = (
     "accuracy", "f1", "f1_macro", "roc_auc", "roc_auc_ovr", "log_loss", "brier_score",
     "expected_calibration_error",
 )  # fmt: skip
+INTERVALS_OF_NUMBERS = ("mean_error", "mean_absolute_error", "root_mean_squared_error", "r2")
 # Their formulas use functions of the platform's mathematical library, or add floats, which `sum`
 # does with a compensation since Python 3.12.
 _ROUNDED = (
@@ -138,12 +141,14 @@ def cases() -> Iterator[Case]:
                 yield Case(task, window, weights, "intervals")
                 if task in SCORED or task == "comparison probabilities":
                     yield Case(task, window, weights, "losses")
+            if task == "numbers":
+                yield Case(task, window, "whole", "residuals")
             if task in ("scores", "probabilities"):
                 yield Case(task, window, "whole", "bins")
                 for weights in ("one", "whole", "fractions"):
                     yield Case(task, window, weights, "max_scores")
-        ordered = not task.startswith(PREDICTIONS) and task != "label sets"
-        for window in ("all", "last") if ordered else ():
+        unordered = task in ("numbers", "label sets") or task.startswith(PREDICTIONS)
+        for window in () if unordered else ("all", "last"):
             yield Case(task, window, "whole", "temporal")
         for window in ("all", "panes", "fading"):
             if task in ("labels", "scores"):
@@ -189,6 +194,8 @@ def _event(case: Case, draws: Draws, n: int, count: int) -> dict[str, Any]:
 
 
 def _label(kind: str, true: int) -> Any:
+    if kind == "numbers":
+        return (true - 1) * 2500 / 7
     if kind == "labels":
         return "spam" if true == 2 else "ham"
     if kind == "label sets":
@@ -199,6 +206,8 @@ def _label(kind: str, true: int) -> Any:
 def _prediction(kind: str, draws: Draws, true: int, count: int) -> dict[str, Any]:
     right = draws.below(3) > 0
     guess = true if right else draws.below(3)
+    if kind == "numbers":
+        return {"y_pred": _label(kind, guess) + (draws.below(1000) - 480) / 97}
     if kind == "label sets" and not right:
         bits = draws.below(8)
         return {"y_pred": [label for n, label in enumerate("abc") if bits >> n & 1]}
@@ -318,7 +327,8 @@ def readings(ev: Any) -> dict[str, Any]:
         prefix = f"{model} " if model else ""
         for row in task_metrics(ev.task):
             found[prefix + row.name] = _tried(lambda view=view, row=row: view[row.name])
-        for name in INTERVALS if ev.options.get("intervals") and not several else ():
+        certain = INTERVALS_OF_NUMBERS if ev.task == "regression" else INTERVALS
+        for name in certain if ev.options.get("intervals") and not several else ():
             for end in ("low", "high"):
                 found[f"interval {name} {end}"] = _tried(
                     lambda view=view, name=name, end=end: getattr(view.interval(name), end)
@@ -334,7 +344,8 @@ def readings(ev: Any) -> dict[str, Any]:
     found["slices"] = repr(list(ev.slices()))
     found["overflowed"] = repr(ev.slices_overflowed)
     labelled = ev.options["metrics"] is None and not isinstance(ev, se.Predictions)
-    for name in ("accuracy",) if labelled else ():
+    main_metric = "mean_absolute_error" if ev.task == "regression" else "accuracy"
+    for name in (main_metric,) if labelled else ():
         values = [view[name] for view in main.slices().values()]
         found[f"{name} of slices"] = " ".join(f"{value:.9g}" for value in values)
     if main.wants_scores and main.task == "binary":
