@@ -402,7 +402,7 @@ class Readings:
 
     @property
     def task(self) -> TaskName:
-        """``"binary"`` or ``"multiclass"``."""
+        """``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
         return self._context.plan.task
 
     @property
