@@ -56,7 +56,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
-        task: ``"binary"``, ``"multiclass"``, or ``"multilabel"`` where each event has a set of labels;
+        task: ``"binary"``, ``"multiclass"``, or ``"multilabel"``: each event has a set of labels;
             None: binary, unless ``labels`` has three or more.
         positive: Binary: the label that counts as positive.
         threshold: Binary, multi-label: ``score >= threshold`` is predicted positive where
