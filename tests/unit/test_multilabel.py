@@ -278,6 +278,19 @@ def test_names_and_undefined_values_say_why() -> None:
         se.Evaluator(task="multiclass")["hamming_loss"]
 
 
+def test_fairness_of_one_label() -> None:
+    rng = np.random.default_rng(7)
+    true, predicted = rng.random((2, 400, 3)) < 0.4
+    groups = rng.choice(["x", "y"], 400)
+    ev = opened(slices=["sex"]).update_many(true, predicted, slices={"sex": groups})
+    binary = se.Evaluator(slices=["sex"])
+    binary.update_many(true[:, 2], predicted[:, 2], slices={"sex": groups})
+    ours, theirs = ev.fairness("sex", label="ad"), binary.fairness("sex")
+    assert [row[1:5] for row in ours] == [row[1:5] for row in theirs]
+    with pytest.raises(MetricError, match="fairness is about one class: pass label="):
+        ev.fairness("sex")
+
+
 def test_merging_needs_the_same_labels() -> None:
     with pytest.raises(StateError, match="labels"):
         opened().merge(opened(labels=["spam", "ad"]))
