@@ -686,7 +686,8 @@ class Readings:
         undefined = self._context.undefined
         if isinstance(counts, LabelSetCounts):
             weight = left_out_events(metric, counts, undefined)
-            return f"without {count_text(weight)} events of no value" if weight else ""
+            events = "event" if weight == 1 else "events"
+            return f"without {count_text(weight)} {events} of no value" if weight else ""
         missing = [] if counts is None else left_out(metric, counts, undefined)
         if not missing:
             return ""

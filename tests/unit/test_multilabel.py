@@ -262,7 +262,7 @@ def test_names_and_undefined_values_say_why() -> None:
     assert math.isnan(opened()["f1_samples"])
     row = {row.metric: row for row in ev.report(["f1_macro", "f1_samples", "recall_samples"])}
     assert row["f1_macro"].reason == "without the undefined toxic, ad"
-    assert row["f1_samples"].reason == "without 1 events of no value"
+    assert row["f1_samples"].reason == "without 1 event of no value"
     assert ev.value("f1_samples", undefined=0.0) == 0.5
     assert ev.value("precision", average=None)["ad"].reason == "no event was predicted 'ad'"
     nothing = opened(labels=None).update(set(), set())
