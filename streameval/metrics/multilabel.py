@@ -123,7 +123,7 @@ def _current(rule: Rule, counts: LabelCounts, average: str, beta: float | None) 
     """The average from sums that are kept current; None where it is undefined, or has none."""
     if average == "micro":
         pooled = counts.summed("pooled", lambda c, t, p: (c, t, p))
-        every = counts.weight * len(counts.labels) if _reads_all(rule) else 0
+        every: Any = counts.weight * len(counts.labels) if _reads_all(rule) else 0
         if not pooled:
             return None
         c, t, p = pooled
