@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar
@@ -67,21 +68,22 @@ class LabelSetInput(ClassInput):
         """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
         if isinstance(threshold, list):
             threshold = dict(threshold)
+        limit: float | dict[Label, float]
         if not isinstance(threshold, Mapping):
             least = limit = canonical_score(threshold, "threshold")
         else:
-            limit = {
+            limit = limits = {
                 self._label(name, "threshold"): canonical_score(value, "threshold")
                 for name, value in threshold.items()
             }
-            missing = [label for label in self.classes if label not in limit]
+            missing = [label for label in self.classes if label not in limits]
             if missing:
                 raise InputError(
                     "threshold",
                     expected="a threshold of each of labels=, or one number",
                     got=f"none of {shown(missing[0])}",
                 )
-            least = min(limit.values(), default=_LIKELY)
+            least = min(limits.values(), default=_LIKELY)
         if least <= 0 and not self.closed:
             raise InputError(
                 "threshold",
@@ -234,7 +236,8 @@ class LabelSetInput(ClassInput):
                 expected = f"{len(self.classes)} scores, in the order of labels="
                 raise InputError(field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        known, scores = self.known, {}
+        known = self.known
+        scores: dict[Label, float] = {}
         for name, value in given.items():
             try:
                 label = known[name]
@@ -390,14 +393,16 @@ class LabelSetInput(ClassInput):
             flat = list(chain.from_iterable(rows))
             try:
                 distinct, codes = factorised(flat)
-            except TypeError:
-                distinct, codes = [None], np.zeros(0, dtype=np.int64)
-            width = len(self.classes)
-            flags = all(isinstance(one, _NUMBERS) and one in (0, 1) for one in distinct)
-            if not flags and not any(isinstance(one, _NO_LABELS) for one in distinct):
+            except TypeError:  # no label, which is refused below
+                distinct, codes = [math.nan], np.zeros(0, dtype=np.int64)
+            flags = [isinstance(one, _NUMBERS) and one in (0, 1) for one in distinct]
+            others = any(isinstance(one, _NO_LABELS) for one in distinct)
+            if not others and not (any(flags) and self._may_have_indicators(rows)):
                 return self._of_codes(rows, distinct, codes, field, names)
-            likely = flags and (width > 2 or isinstance(next(iter(self.classes), 0), str))
-            if likely and kinds <= {list, tuple} and all(len(row) == width for row in rows):
+            width = len(self.classes)
+            several = width > 2 or self._named_by_text()
+            lists = kinds <= {list, tuple} and all(len(row) == width for row in rows)
+            if self.closed and several and lists and all(flags):
                 return self._of_matrix(np.array(rows).reshape(len(rows), width), field)
         sets = [self._set(value, field, n) for n, value in enumerate(rows)]
         for found in sets:
@@ -406,6 +411,11 @@ class LabelSetInput(ClassInput):
                     check_same_kind(next(iter(names)), label, field)
                 names.setdefault(label, len(names))
         return LabelRows.of_sets([[names[label] for label in found] for found in sets])
+
+    def _may_have_indicators(self, rows: Sequence[Any]) -> bool:
+        """Whether a row with 0 or 1 in it may be of indicators, as of one event."""
+        width = len(self.classes)
+        return self.closed and (self._named_by_text() or any(len(row) == width for row in rows))
 
     def _of_codes(
         self,
@@ -531,6 +541,7 @@ class LabelSetInput(ClassInput):
     ) -> LabelRows:
         """The labels that scores predict."""
         if isinstance(scores, LabelRows):
+            assert scores.values is not None
             limits = np.array([self.limit(label) for label in names], dtype=np.float64)
             rows = scores.kept(scores.values >= limits[scores.codes])
             return LabelRows(rows.starts, rows.codes)
