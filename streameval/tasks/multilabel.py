@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar
@@ -384,14 +385,16 @@ class LabelSetInput(ClassInput):
             flat = list(chain.from_iterable(rows))
             try:
                 distinct, codes = factorised(flat)
-            except TypeError:
-                distinct, codes = [None], np.zeros(0, dtype=np.int64)
-            width = len(self.classes)
-            flags = all(isinstance(one, _NUMBERS) and one in (0, 1) for one in distinct)
-            if not flags and not any(isinstance(one, _NO_LABELS) for one in distinct):
+            except TypeError:  # no label, which is refused below
+                distinct, codes = [math.nan], np.zeros(0, dtype=np.int64)
+            flags = [isinstance(one, _NUMBERS) and one in (0, 1) for one in distinct]
+            others = any(isinstance(one, _NO_LABELS) for one in distinct)
+            if not others and not (any(flags) and self._may_have_indicators(rows)):
                 return self._of_codes(rows, distinct, codes, field, names)
-            likely = flags and (width > 2 or isinstance(next(iter(self.classes), 0), str))
-            if likely and kinds <= {list, tuple} and all(len(row) == width for row in rows):
+            width = len(self.classes)
+            several = width > 2 or self._named_by_text()
+            lists = kinds <= {list, tuple} and all(len(row) == width for row in rows)
+            if self.closed and several and lists and all(flags):
                 return self._of_matrix(np.array(rows).reshape(len(rows), width), field)
         sets = [self._set(value, field, n) for n, value in enumerate(rows)]
         for found in sets:
@@ -400,6 +403,11 @@ class LabelSetInput(ClassInput):
                     check_same_kind(next(iter(names)), label, field)
                 names.setdefault(label, len(names))
         return LabelRows.of_sets([[names[label] for label in found] for found in sets])
+
+    def _may_have_indicators(self, rows: Sequence[Any]) -> bool:
+        """Whether a row with 0 or 1 in it may be of indicators, as of one event."""
+        width = len(self.classes)
+        return self.closed and (self._named_by_text() or any(len(row) == width for row in rows))
 
     def _of_codes(
         self,

@@ -286,7 +286,10 @@ ROWS: dict[str, Row] = {
     "label pairs": Row(
         LabelPairs, PAIRS, SETS_NEVER, "expected an event that was counted before", "",
         damages=(
-            ({"first": np.array([1]), "second": np.array([0])}, ": expected two labels, the first before the second"),
+            (
+                {"first": np.array([1]), "second": np.array([0])},
+                ": expected two labels, the first before the second",
+            ),
             ({"other": np.array([3])}, ".other[0]: expected a number from 0 to 2"),
         ),
     ),
