@@ -84,7 +84,7 @@ CALL = Wording(
 ENGINE = Wording(
     others=(
         *("a known task", "proba or score", "a window of parts", "score of numbers"),
-        *("proba of the task", "separator of label sets"),
+        *("proba of numbers", "separator of label sets"),
     ),
     texts={
         "a prediction": "evaluate: expected y_pred=, score= or proba=, got none of them; name the "

@@ -192,7 +192,7 @@ def test_bad_numbers_are_skipped_like_other_bad_records(
         ),
         (
             f"{SETS} --labels spam,ad",
-            "tags: expected one of the classes ['spam', 'ad'], got 'toxic'",
+            "tags: expected labels out of ['spam', 'ad'], got 'toxic'",
         ),
         (
             f"{COLUMNS} --labels spam,ad",
