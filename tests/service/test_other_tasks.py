@@ -143,8 +143,8 @@ def test_late_truths_and_their_corrections(
     found = exported(command, here / "out")
     assert found["all.state"] == case.expected(rows[:380]).to_bytes()
     recent = se.Panes("1h", pane="5m", lateness="1h")
-    panes = case.expected(rows[:380], window=recent).total
-    counted = evaluation_from_bytes(found["recent.state"]).total
+    panes: Any = case.expected(rows[:380], window=recent).total
+    counted: Any = evaluation_from_bytes(found["recent.state"]).total
     assert counted.report().to_dict()["metrics"] == panes.report().to_dict()["metrics"]
     by_pane = [
         [(start, row.value) for start, (_, (row,)) in view.pane_reports([case.metric], {}).items()]
@@ -241,13 +241,13 @@ def test_a_store_keeps_the_states_it_was_begun_with(
     configure(**base)
     assert command("run", "run.toml", "--until-end").code == 0
     if case.truth == "tags":
-        for key, other in (("threshold", 0.4), ("labels", [*LABELS, "x"])):
-            configure(**base | {"evaluator": {**base["evaluator"], key: other}})
+        for key, changed in (("threshold", 0.4), ("labels", [*LABELS, "x"])):
+            configure(**base | {"evaluator": {**base["evaluator"], key: changed}})
             refused = command("run", "run.toml", "--until-end")
             assert refused.code == 2
             assert f"evaluator.{key}" in refused.err
-    other = {"regression": "median_absolute_error", "multilabel": "roc_auc_macro"}[case.task]
-    more = base | {"evaluator": {**base["evaluator"], "metrics": [case.metric, other]}}
+    kept = {"regression": "median_absolute_error", "multilabel": "roc_auc_macro"}[case.task]
+    more = base | {"evaluator": {**base["evaluator"], "metrics": [case.metric, kept]}}
     configure(**more)
     refused = command("run", "run.toml", "--until-end")
     assert refused.code == 2
