@@ -117,14 +117,17 @@ def _chunk(source: str, events: EventColumns, fields: Sequence[FieldRequest]) ->
     keep = np.ones(events.rows, dtype=np.bool_)
     for field in fields:
         column = events.columns[field.column]
-        if field.kind == "slice" or not isinstance(column, list):
+        if field.kind == "slice" or not isinstance(column, (list, LabelColumn)):
             continue
+        # Of label sets each distinct one is looked at once.
+        values, codes = column if isinstance(column, LabelColumn) else (column, None)
+        missing = np.fromiter(map(is_missing, values), np.bool_, len(values))
         bad.reject(
             keep,
-            np.fromiter(map(is_missing, column), np.bool_, len(column)),
-            lambda n, f=field, c=column: missing_value(f, shown(c[n])).at(  # type: ignore[misc]
-                source, int(events.places[n])
-            ),
+            missing if codes is None else missing[codes],
+            lambda n, f=field, v=values, c=codes: missing_value(  # type: ignore[misc]
+                f, shown(v[n if c is None else c[n]])
+            ).at(source, int(events.places[n])),
         )
     return Chunk(source, events if keep.all() else events.select(keep), bad)
 
@@ -148,7 +151,7 @@ def _column(values: Any, field: FieldRequest) -> Column:
             return probability_block(values, field.path)
     array = column_array(values, field.path)
     if field.kind == "indicator":
-        return _flags(array)
+        array = _flags(array)
     if array.dtype.kind in "biuf":
         return array
     values_of: list[Any] = array.tolist()

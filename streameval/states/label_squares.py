@@ -83,7 +83,7 @@ class LabelSquares(SumVector):
         labels, true = len(self.declared), len(y_true)
         keys = self._ranking._terms_of(y_true, given, None)
         groups = [group_of(key, labels) for key in keys if len(key) == 5] if true else []
-        shares = [_sum(group.precision() for group in groups)]
+        shares = [_sum(group.precision(labels) for group in groups)]
         shares += [_sum(group.wrong_pairs(labels) for group in groups)]
         shares += [_sum(group.right_pairs(labels) for group in groups if true < labels)]
         loss = brier = 0.0
@@ -123,7 +123,7 @@ class LabelSquares(SumVector):
             group.reached[bottom] += labels + 1
             group.above[bottom & (group.above < 0)] += labels + 1
         mixed = group.true < labels
-        parts = [group.precision(), group.wrong_pairs(labels), group.right_pairs(labels)]
+        parts = [group.precision(labels), group.wrong_pairs(labels), group.right_pairs(labels)]
         parts[2] = parts[2][0] * mixed, np.where(mixed, parts[2][1], 1)
         shares = [_by_event(own, np.true_divide(*part), len(batch)) for part in parts]
         shares += self._losses(batch, entries)

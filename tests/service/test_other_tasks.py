@@ -286,7 +286,9 @@ def test_it_is_served_and_watched(case: Case, here: Path) -> None:
                     # Each part is made anew when it has a share of the time.
                     rows = client.get("/api/slices").json()["slices"]
                     whole = client.get("/api/report").json()["report"]["metrics"][case.metric]
-                    if sum(row["support"] for row in rows) == whole["support"] == support:
+                    alerts = client.get("/api/alerts").json()["alerts"]
+                    fires = all(one["state"] == "firing" for one in alerts)
+                    if fires and sum(row["support"] for row in rows) == whole["support"] == support:
                         break
                     time.sleep(0.05)
                 for name in ("report", "view", "slices", "alerts", "join", "predictions"):

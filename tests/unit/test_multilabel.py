@@ -64,6 +64,8 @@ def test_labels_that_are_numbers() -> None:
     ev.update([7, 8], {8}).update(np.array([1, 1, 0]), [0, 1, 0]).update_many([[7, 8]], [[0, 1, 0]])
     assert ev.label_counts.binary(7) == (0, 0, 3, 0)
     assert ev.label_counts.binary(8) == (3, 0, 0, 0)
+    rows = [list(row) for row in np.array([[1, 1, 0], [0, 0, 1]])]  # of numpy's numbers
+    assert opened(labels=[0, 1, 2]).update_many(rows, [[0, 1], [2]])["accuracy"] == 1.0
     # Of two labels a list has labels, and an array indicators.
     two = opened(labels=[0, 1]).update([0, 1], np.array([0, 1]))
     assert two.label_counts.binary(0) == (0, 0, 1, 0)
