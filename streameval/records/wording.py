@@ -108,7 +108,7 @@ KEYS = Wording(
         "multiclass": 'evaluator.task = "multiclass"',
     },
     others=(
-        *("score of numbers", "proba of the task", "labels of the task"),
+        *("score of numbers", "proba of numbers", "labels of numbers"),
         *("metric of the task", "metric of counts"),
     ),
     texts={

@@ -656,3 +656,27 @@ def _written_sets(
         sets.append(None if count < 0 else [labels[code] for code in own])
         start += max(count, 0)
     return sets
+
+
+def predicted_set(flags: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Label -> flag of a model's prediction, which may have both probabilities of each label.
+
+    >>> predicted_set({"spam": {False: 0.5, True: 0.5}, "ad": True})
+    {'spam': False, 'ad': True}
+    """
+    return {
+        label: max(one, key=lambda flag: one[flag]) if isinstance(one, Mapping) else one
+        for label, one in flags.items()
+    }
+
+
+def predicted_scores(shares: Mapping[Any, Any]) -> dict[Any, float]:
+    """Label -> score of a model's prediction, which may have both probabilities of each label.
+
+    >>> predicted_scores({"spam": {False: 0.25, True: 0.75}, "ad": True})
+    {'spam': 0.75, 'ad': 1.0}
+    """
+    return {
+        label: float(one.get(True, 0.0) if isinstance(one, Mapping) else one)
+        for label, one in shares.items()
+    }
