@@ -47,6 +47,8 @@ class Task:
     evaluated: ClassVar[bool] = True  # whether evaluators take it as ``task=``
     # The task of the same predictions without true labels, by its name; None: there is none.
     unlabelled: ClassVar[str | None] = None
+    # The task of the joint events of several models, by its name; None: they are not compared.
+    compared: ClassVar[str | None] = None
 
     def input(self, options: InputOptions) -> Input:
         """What validates the events of an evaluator with these options; raises InputError."""
