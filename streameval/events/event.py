@@ -109,7 +109,7 @@ class EventBatch:
         if isinstance(column, LabelRows):
             return list(column.sets(labels))
         if not labels:
-            return list(column.tolist())
+            return list(column.tolist() if column.ndim == 1 else map(tuple, column.tolist()))
         if column.ndim == 2:
             return [tuple([labels[code] for code in row]) for row in column.tolist()]
         return [labels[code] for code in column.tolist()]

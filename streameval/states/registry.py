@@ -39,7 +39,9 @@ from streameval.states.error_ratios import RatioSquares, RatioSums
 from streameval.states.error_residuals import ResidualIndex
 from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
+from streameval.states.joint_errors import JointErrors
 from streameval.states.joint_losses import JointLosses
+from streameval.states.joint_sets import JointSets
 from streameval.states.label_counts import LabelCounts
 from streameval.states.label_losses import LabelLosses
 from streameval.states.label_pairs import LabelPairs
@@ -60,6 +62,8 @@ from streameval.states.weight_squares import WeightSquares
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
 _COMPARISON = frozenset({"comparison"})
+_SET_COMPARISON = frozenset({"set_comparison"})
+_NUMBER_COMPARISON = frozenset({"number_comparison"})
 _PREDICTIONS = frozenset({"predictions"})
 _CLASS_PREDICTIONS = frozenset({"class_predictions"})
 _TWO_CLASSES = _BINARY | _PREDICTIONS
@@ -391,6 +395,8 @@ STATES: dict[str, StateRow] = {
             "probabilities of every model",
             counts_some=True,
         ),
+        _row("joint_sets", JointSets, _SET_COMPARISON, "sets of labels of every model"),
+        _row("joint_errors", JointErrors, _NUMBER_COMPARISON, "predicted numbers of every model"),
     )
 }
 """From the name of each state to its row."""

@@ -334,6 +334,7 @@ class BinaryTask(Task):
 
     name = "binary"
     adjective = "binary"
+    compared = "comparison"
     truth: ClassVar[Truth] = "two classes"
     unlabelled: ClassVar[str | None] = "predictions"
     classes = (0, 1)

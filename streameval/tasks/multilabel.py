@@ -576,6 +576,7 @@ class MultilabelTask(Task):
 
     name = "multilabel"
     adjective = "multi-label"
+    compared = "set_comparison"
     truth: ClassVar[Truth] = "label sets"
     kernel: ClassVar[Kernel] = "label sets"
     fields: ClassVar[Mapping[str, FieldKind]] = {

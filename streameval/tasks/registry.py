@@ -7,7 +7,11 @@ from typing import Literal, TypeAlias
 
 from streameval.errors import InputError, shown
 from streameval.tasks.binary import BinaryTask
-from streameval.tasks.comparison import ComparisonTask
+from streameval.tasks.comparison import (
+    ComparisonTask,
+    NumberComparisonTask,
+    SetComparisonTask,
+)
 from streameval.tasks.multiclass import MulticlassTask
 from streameval.tasks.multilabel import MultilabelTask
 from streameval.tasks.predictions import ClassPredictionsTask, PredictionsTask
@@ -25,6 +29,8 @@ TASKS: dict[str, Task] = {
         MultilabelTask(),
         RegressionTask(),
         ComparisonTask(),
+        SetComparisonTask(),
+        NumberComparisonTask(),
         PredictionsTask(),
         ClassPredictionsTask(),
     )

@@ -101,6 +101,7 @@ class RegressionTask(Task):
 
     name = "regression"
     adjective = "regression"
+    compared = "number_comparison"
     truth: ClassVar[Truth] = "numbers"
     kernel: ClassVar[Kernel] = "numbers"
     fields: ClassVar[Mapping[str, FieldKind]] = {"y_true": "number", "y_pred": "number"}

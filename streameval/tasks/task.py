@@ -45,9 +45,10 @@ class Task:
     # The label that metrics of one class are about, as states count it.
     positive: ClassVar[Label | None] = None
     evaluated: ClassVar[bool] = True  # whether evaluators take it as ``task=``
-    compared: ClassVar[bool] = True  # whether a comparison of models may have it
     # The task of the same predictions without true labels, by its name; None: there is none.
     unlabelled: ClassVar[str | None] = None
+    # The task of the joint events of several models, by its name; None: they are not compared.
+    compared: ClassVar[str | None] = None
 
     def input(self, options: InputOptions) -> Input:
         """What validates the events of an evaluator with these options; raises InputError."""

@@ -168,6 +168,9 @@ class ExactSum:
         new._numerator *= times
         return new
 
+    def __bool__(self) -> bool:
+        return self._numerator != 0
+
     def __pos__(self) -> ExactSum:
         new = ExactSum()
         new._numerator, new._shift = self._numerator, self._shift
