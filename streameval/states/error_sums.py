@@ -118,7 +118,7 @@ class ErrorSums(SumVector):
 
     def moments(self) -> Moments:
         """All sums over one denominator."""
-        if self._queue is not None:
+        if self._tally is not None:
             self._settle()
         count, true, predicted, *squares, under = self._values
         means = (true, predicted, under)

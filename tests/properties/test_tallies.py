@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -30,6 +30,7 @@ _number = st.one_of(
     st.floats(-1e3, 1e3),
     st.integers(-3, 3).map(float),
     st.builds(lambda m, e: m * 2.0**e, st.integers(-(2**53), 2**53), st.integers(-140, 40)),
+    st.sampled_from([1e-40, 1e12, 0.1, -1e-300]),
     st.just(-0.0),
 )
 _weight = st.sampled_from([1, 1, 1, 2, 7, 2**31, 2**33, 0.5])
@@ -57,11 +58,12 @@ def by_definition(ev: se.Evaluator, name: str) -> float:
 
 @pytest.mark.skipif(se.backend() == "portable", reason="nothing is compiled")
 @pytest.mark.parametrize("kind", TASKS)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_each_event_and_each_read(kind: str, data: Any) -> None:
     strategy, options, names = TASKS[kind]
     window = data.draw(st.sampled_from([None, "last:4"]))
-    weights = st.just(1) if window else _weight
+    weights = st.sampled_from([1, 1, 1, 2, 2**33]) if window else _weight
     ev = se.Evaluator(task=kind.partition(" ")[0], window=window, **options)
     kept: list[Any] = []
     events = data.draw(st.lists(st.tuples(strategy, weights), min_size=1, max_size=12))

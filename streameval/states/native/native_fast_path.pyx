@@ -417,8 +417,10 @@ cdef class StateFastPath(WindowFastPath):
                 self._cells._cells.add(row, column, -1)
             else:
                 self._cells._cells.add(row, column, -event.weight)
-        if self._errors is not None:
-            self._errors.remove(event.truth, event.score, event.weight)
+        if self._errors is not None and not self._errors.remove(
+            event.truth, event.score, event.weight
+        ):
+            self._errors._sums().revert(*self._label_fields(event))
         if self._label_tally is not None:
             self._label_tally.remove(<object>event.y_true, <object>event.y_pred, event.weight)
         if self._size_tally is not None:

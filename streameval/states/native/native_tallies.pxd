@@ -90,7 +90,7 @@ cdef class NativeErrorTally:
     cdef bint ready(self, double truth, double prediction, int64_t weight) except -1
     cdef bint _look_up(self) except -1
     cdef void count(self, int64_t weight) noexcept
-    cdef void remove(self, double truth, double prediction, int64_t weight) noexcept
+    cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept
     cdef ErrorTally _both(self) noexcept
 
 

@@ -148,12 +148,17 @@ cdef class NativeErrorTally:
         """Count the event that was last found ready."""
         self._tally.count(self._truth, self._prediction, weight)
 
-    cdef void remove(self, double truth, double prediction, int64_t weight) noexcept:
-        """Count an event less that was counted before."""
+    cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept:
+        """Count an event less that was counted before; False where the state has to."""
         cdef SignedWide one = 0, other = 0
-        number_units(truth, &one)
-        number_units(prediction, &other)
+        if not (
+            weight < MOST_ERRORS // 2 - self._tally.moved
+            and number_units(truth, &one)
+            and number_units(prediction, &other)
+        ):
+            return False
         self._tally.count(one, other, -weight)
+        return True
 
     def take(self):
         """Weight and sums since the last call, and the unit; None where nothing was counted."""
