@@ -240,6 +240,27 @@ def test_the_classification_report_is_that_of_scikit_learn(labels: Any) -> None:
     assert [line.split() for line in str(report).splitlines()] == wanted
 
 
+# The values that torchmetrics documents for these indicators (0 where undefined).
+TORCHMETRICS = {
+    "f1": (0.5556, [1.0, 0.0, 0.6667]),
+    "specificity": (0.6667, [1.0, 1.0, 0.0]),
+    "hamming_loss": (0.3333, None),
+    "accuracy": (0.5, None),
+}
+
+
+@pytest.mark.parametrize("name", TORCHMETRICS)
+def test_documented_values_of_torchmetrics(name: str) -> None:
+    mean, each = TORCHMETRICS[name]
+    true, scores = [[0, 1, 0], [1, 0, 1]], np.array([[0.11, 0.22, 0.84], [0.73, 0.33, 0.92]])
+    for second in ({"y_pred": [[0, 0, 1], [1, 0, 1]]}, {"score": scores}):
+        ev = opened(labels=[0, 1, 2], undefined=0.0).update_many(true, **second)
+        assert ev[f"{name}_macro" if each else name] == pytest.approx(mean, abs=5e-5)
+        if each:
+            found = list(ev.value(name, average=None).values())
+            assert found == pytest.approx(each, abs=5e-5)
+
+
 def test_one_label_is_a_binary_view() -> None:
     ev = fed()
     one, counts = ev.one_vs_rest("toxic"), ev.label_counts.binary("toxic")
