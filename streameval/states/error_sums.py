@@ -19,10 +19,10 @@ from streameval.states.sums.sum_vector import Field, SumVector
 class Moments(NamedTuple):
     """The sums of :class:`ErrorSums` as integers: of degree d over 2**(d · shift).
 
-    The count is over 2**count_shift, which is 0 of whole weights.
+    The weight is over 2**weight_shift, which is 0 of whole weights.
     """
 
-    count: int
+    weight: int
     true: int
     predicted: int
     true_squares: int
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
     predicted_squares: int
     under: int
     shift: int
-    count_shift: int
+    weight_shift: int
 
     @property
     def error(self) -> int:
@@ -47,27 +47,27 @@ class Moments(NamedTuple):
         """Σ (y_true − y_pred)²."""
         return self.true_squares - 2 * self.products + self.predicted_squares
 
-    # Σ w · Σ w·a·b − Σ w·a · Σ w·b, over 2**(2 · shift + count_shift): 0 of constants, exactly.
+    # Σ w · Σ w·a·b − Σ w·a · Σ w·b, over 2**(2 · shift + weight_shift): 0 of constants, exactly.
 
     @property
     def true_spread(self) -> int:
         """(Σw)² times the variance of the true numbers."""
-        return self.count * self.true_squares - (self.true**2 << self.count_shift)
+        return self.weight * self.true_squares - (self.true**2 << self.weight_shift)
 
     @property
     def predicted_spread(self) -> int:
         """(Σw)² times the variance of the predicted numbers."""
-        return self.count * self.predicted_squares - (self.predicted**2 << self.count_shift)
+        return self.weight * self.predicted_squares - (self.predicted**2 << self.weight_shift)
 
     @property
     def joint_spread(self) -> int:
         """(Σw)² times the covariance of both."""
-        return self.count * self.products - (self.true * self.predicted << self.count_shift)
+        return self.weight * self.products - (self.true * self.predicted << self.weight_shift)
 
     @property
     def error_spread(self) -> int:
         """(Σw)² times the variance of the errors."""
-        return self.count * self.error_squares - (self.error**2 << self.count_shift)
+        return self.weight * self.error_squares - (self.error**2 << self.weight_shift)
 
 
 class ErrorSums(SumVector):
@@ -116,12 +116,15 @@ class ErrorSums(SumVector):
         means = (true, predicted, under)
         shift = max(largest_shift(means), (largest_shift(squares) + 1) // 2)
         of_true, of_predicted, of_under = numerators(means, shift)
+        true_squares, products, predicted_squares = numerators(squares, 2 * shift)
         weight, over = count.as_integer_ratio()
         return Moments(
             weight,
             of_true,
             of_predicted,
-            *numerators(squares, 2 * shift),
+            true_squares,
+            products,
+            predicted_squares,
             of_under,
             shift,
             over.bit_length() - 1,
@@ -174,14 +177,14 @@ class ErrorSums(SumVector):
 
     def _fault(self, terms: Any = None) -> str:
         at = self.moments()
-        if fault := weight_fault(at.count, 1 << at.count_shift, self._exact):
+        if fault := weight_fault(at.weight, 1 << at.weight_shift, self._exact):
             return fault
-        sound = at.count > 0 or not any(at[:7])
+        sound = at.weight > 0 or not any(at[:7])
         # No variance is negative, no correlation above 1, and no mean |e| below |mean e|.
         sound = sound and min(at.true_spread, at.predicted_spread, at.error_spread) >= 0
         sound = sound and at.joint_spread**2 <= at.true_spread * at.predicted_spread
         sound = sound and at.under >= 0 and at.absolute >= abs(at.error)
-        sound = sound and at.absolute**2 << at.count_shift <= at.count * at.error_squares
+        sound = sound and at.absolute**2 << at.weight_shift <= at.weight * at.error_squares
         return "" if sound else self._no_events()
 
 

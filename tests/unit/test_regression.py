@@ -156,7 +156,7 @@ def sure(shift: float = 0.0, **more: Any) -> se.Evaluator:
 
 
 def literal_half(name: str) -> float:
-    """z·√(v / n) on the scale of the interval, from the influence of each event."""
+    """t·√(v / n) on the scale of the interval, from the influence of each event."""
     y, p, n = TRUE, PREDICTED, len(TRUE)
     u, v, e = y - y.mean(), p - p.mean(), y - p
     if name == "explained_variance":
@@ -173,7 +173,9 @@ def literal_half(name: str) -> float:
         c = 2 * (u * v).mean() / apart
         influence = 2 * u * v / apart - c / apart * (u**2 + v**2 + 2 * gap * (u - v))
         influence /= 1 - c * c
-    return float(1.959963984540054 * influence.std() / math.sqrt(n))
+    squares = (u - v) ** 2
+    freedom = n / (1 + squares.var() / squares.mean() ** 2) - 1
+    return float(student_quantile(0.95, freedom) * influence.std(ddof=1) / math.sqrt(n))
 
 
 @pytest.mark.parametrize("shift", [0.0, 2.0**20], ids=str)
