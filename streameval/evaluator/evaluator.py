@@ -53,10 +53,11 @@ _SEVERAL = 3
 
 
 class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
-    """Evaluates a classifier from the stream of its predictions.
+    """Evaluates a classifier, or a regression, from the stream of its predictions.
 
     Args:
-        task: ``"binary"`` or ``"multiclass"``; None: binary, unless ``labels`` has three or more.
+        task: ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"regression"``; None: binary,
+            unless ``labels`` has three or more.
         positive: Binary: the label that counts as positive.
         threshold: Binary: ``score >= threshold`` is predicted positive where
             an event has no ``y_pred``.
@@ -94,7 +95,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             ``labels``, which it requires. Metrics of probabilities are undefined.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
             squared weights, for weights that are not whole and fading windows, and, where no
-            score index is kept, the second moments of the losses.
+            score index is kept, the second moments of the losses; of a regression, sums of third
+            and fourth powers.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its

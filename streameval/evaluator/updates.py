@@ -61,8 +61,8 @@ class CheckedCalls:
         """Count one event.
 
         Args:
-            y_true: The true label.
-            y_pred: The predicted label; by default, derived from the score and
+            y_true: The true label; regression: the true number.
+            y_pred: The predicted label, or number; by default, derived from the score and
                 the threshold, or the most probable label.
             score: Binary: the positive class's score, any finite number; multi-class with
                 ``probabilities=False``: a mapping label -> any finite number.
