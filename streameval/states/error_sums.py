@@ -16,6 +16,38 @@ from streameval.states.sums.fixed_point import chunks
 from streameval.states.sums.sum_vector import Field, SumVector
 
 
+class NumberSums(SumVector):
+    """The base of sums over events of two numbers: the weight of the events is such a sum too."""
+
+    __slots__ = ()
+    FIELD = "y_pred"
+    VALIDATED = True
+
+    count = Field[ExactSum](kind=ExactSum)
+
+    @property
+    def total(self) -> Weight:
+        """Σ weight: an int, or a float once :attr:`exact` is False."""
+        count = self.count
+        return count.as_integer_ratio()[0] if self._exact else count.value()
+
+    weight = total
+
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> Any:
+        return y_true, given
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted(self.FIELD, given)
+
+    def _weight_fault(self) -> str:
+        """Why no events have this weight, or an empty text."""
+        numerator, denominator = self.count.as_integer_ratio()
+        if self._exact and denominator != 1:
+            return ".count: expected a whole weight"
+        sound = 0 <= numerator <= MOST_WEIGHT * denominator
+        return "" if sound else ".count: no events have this weight"
+
+
 class Moments(NamedTuple):
     """The sums of :class:`ErrorSums` as integers: of degree d over 2**(d · shift).
 
@@ -70,7 +102,7 @@ class Moments(NamedTuple):
         return self.weight * self.error_squares - (self.error**2 << self.weight_shift)
 
 
-class ErrorSums(SumVector):
+class ErrorSums(NumberSums):
     """Exact sums of true numbers y, predicted numbers ŷ, their squares and product.
 
     Σ (y − ŷ)² follows from these, without rounding, and so does Σ |y − ŷ| with the sum of
@@ -90,23 +122,13 @@ class ErrorSums(SumVector):
 
     __slots__ = ()
     NAME = "errors"
-    FIELD = "y_pred"
-    VALIDATED = True
 
-    count = Field[ExactSum](kind=ExactSum)
     true = Field[ExactSum](kind=ExactSum)
     predicted = Field[ExactSum](kind=ExactSum)
     true_squares = Field[ExactSum](kind=ExactSum)
     products = Field[ExactSum](kind=ExactSum)
     predicted_squares = Field[ExactSum](kind=ExactSum)
     under = Field[ExactSum](kind=ExactSum)
-
-    @property
-    def total(self) -> Weight:
-        """Σ weight: an int, or a float once :attr:`exact` is False."""
-        return weight_of(self.count, self._exact)
-
-    weight = total
 
     def moments(self) -> Moments:
         """All sums over one denominator."""
@@ -129,9 +151,6 @@ class ErrorSums(SumVector):
             shift,
             over.bit_length() - 1,
         )
-
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[float, float]:
-        return y_true, given
 
     def _add(self, terms: tuple[float, float], weight: Weight) -> None:
         true, predicted = terms
@@ -172,12 +191,9 @@ class ErrorSums(SumVector):
             numerator, shift = predictions[3]
             self._values[-1].add_fraction(-numerator, shift)
 
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
-        return never_counted(self.FIELD, given)
-
     def _fault(self, terms: Any = None) -> str:
         at = self.moments()
-        if fault := weight_fault(at.weight, 1 << at.weight_shift, self._exact):
+        if fault := self._weight_fault():
             return fault
         sound = at.weight > 0 or not any(at[:7])
         # No variance is negative, no correlation above 1, and no mean |e| below |mean e|.
@@ -186,19 +202,6 @@ class ErrorSums(SumVector):
         sound = sound and at.under >= 0 and at.absolute >= abs(at.error)
         sound = sound and at.absolute**2 << at.weight_shift <= at.weight * at.error_squares
         return "" if sound else self._no_events()
-
-
-def weight_of(count: ExactSum, exact: bool) -> Weight:
-    """The sum of weights: an int, or a float where they are not whole."""
-    return count.as_integer_ratio()[0] if exact else count.value()
-
-
-def weight_fault(numerator: int, denominator: int, exact: bool) -> str:
-    """Why no events have this weight, or an empty text."""
-    if exact and denominator != 1:
-        return ".count: expected a whole weight"
-    sound = 0 <= numerator <= MOST_WEIGHT * denominator
-    return "" if sound else ".count: no events have this weight"
 
 
 def add_one_by_one(state: SumVector, y_true: Any, given: Any, weight: WeightArray | None) -> None:

@@ -73,6 +73,17 @@ def test_options_of_other_tasks(options: dict[str, Any], text: str) -> None:
     assert text in str(refused.value)
 
 
+def test_models_are_not_compared_and_predictions_alone_not_evaluated() -> None:
+    expected = 'task: expected "binary"'
+    with pytest.raises(InputError, match=expected):
+        se.Predictions(task="regression")
+    with pytest.raises(InputError, match=expected):
+        se.Comparison(("old", "new"), "regression")
+    ev = se.Evaluator(task="regression").update(1.0, 2.0)
+    with pytest.raises(MetricError, match="classification_report is not for regression tasks"):
+        ev.classification_report()
+
+
 def test_what_was_not_kept_says_so() -> None:
     ev = se.Evaluator(task="regression").update(1.0, 2.0)
     with pytest.raises(MetricError, match="add 'median_absolute_error' to metrics="):
