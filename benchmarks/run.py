@@ -55,7 +55,13 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     many = 1_000_000 if quick else 10_000_000
     distinct = 200_000 if quick else 1_000_000
     repeats = 3 if quick else 5
-    yield "Arrays at once", [partial(batches.five_metrics, many, repeats)]
+    yield (
+        "Arrays at once",
+        [
+            partial(batches.five_metrics, many, repeats),
+            partial(batches.five_of_numbers, many, repeats),
+        ],
+    )
     yield (
         "Merging",
         [partial(batches.merge_of_two, distinct, repeats, kind, name) for name, kind in indices()],
@@ -65,6 +71,7 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
         [
             partial(events.running_auc, distinct, 20_000, repeats),
             partial(events.evaluator_set, 20_000, repeats),
+            partial(events.numbers, 20_000, repeats),
             partial(events.six_metrics, 3, 20_000, repeats, 3),
             partial(events.six_metrics, 1_000, 500 if quick else 1_000, repeats, 50),
         ],

@@ -53,11 +53,11 @@ _SEVERAL = 3
 
 
 class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
-    """Evaluates a classifier from the stream of its predictions.
+    """Evaluates a classifier, or a regression, from the stream of its predictions.
 
     Args:
-        task: ``"binary"``, ``"multiclass"``, or ``"multilabel"``: each event has a set of labels;
-            None: binary, unless ``labels`` has three or more.
+        task: ``"binary"``, ``"multiclass"``, ``"multilabel"`` (each event has a set of labels) or
+            ``"regression"``; None: binary, unless ``labels`` has three or more.
         positive: Binary: the label that counts as positive.
         threshold: Binary, multi-label: ``score >= threshold`` is predicted positive where
             an event has no ``y_pred``. Multi-label: one number, or a mapping with that of each
@@ -97,7 +97,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         intervals: Keep what only intervals read and what cannot be derived: the sums of
             squared weights, for weights that are not whole and fading windows; where no
             score index is kept, the second moments of the losses; multi-label: how often two
-            labels occur together, for means over labels.
+            labels occur together, for means over labels; of a regression, sums of third and
+            fourth powers.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its

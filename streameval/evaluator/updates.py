@@ -62,8 +62,8 @@ class CheckedCalls:
 
         Args:
             y_true: The true label; multi-label: a set or list of labels, a mapping from labels to
-                0 or 1, or a row of indicators in the order of ``labels=``.
-            y_pred: The predicted label, or labels; by default, derived from the score and
+                0 or 1, or a row of indicators in the order of ``labels=``; regression: the number.
+            y_pred: The predicted label, labels or number; by default, derived from the score and
                 the threshold, or the most probable label.
             score: Binary: the positive class's score, any finite number; multi-class with
                 ``probabilities=False``, and multi-label: a mapping label -> any finite number.

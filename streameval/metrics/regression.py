@@ -54,9 +54,9 @@ def mean_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
     0.5
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(-at.error << at.count_shift, at.count << at.shift)
+    return nearest_float(-at.error << at.weight_shift, at.weight << at.shift)
 
 
 def mean_absolute_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -71,9 +71,9 @@ def mean_absolute_error(errors: ErrorSums, *, undefined: float | None = None) ->
     1.0
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(at.absolute << at.count_shift, at.count << at.shift)
+    return nearest_float(at.absolute << at.weight_shift, at.weight << at.shift)
 
 
 def mean_squared_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -89,9 +89,9 @@ def mean_squared_error(errors: ErrorSums, *, undefined: float | None = None) -> 
     1.25
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(at.error_squares << at.count_shift, at.count << 2 * at.shift)
+    return nearest_float(at.error_squares << at.weight_shift, at.weight << 2 * at.shift)
 
 
 def root_mean_squared_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -107,9 +107,9 @@ def root_mean_squared_error(errors: ErrorSums, *, undefined: float | None = None
     (3.535533905933, inf)
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_root(at.error_squares << at.count_shift, at.count << 2 * at.shift)
+    return nearest_root(at.error_squares << at.weight_shift, at.weight << 2 * at.shift)
 
 
 def r2(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -125,12 +125,12 @@ def r2(errors: ErrorSums, *, undefined: float | None = None) -> float:
     0.875
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
     spread = at.true_spread
     if not spread:
         return undefined_value(_SAME_TRUTH, undefined)
-    return nearest_float(spread - at.count * at.error_squares, spread)
+    return nearest_float(spread - at.weight * at.error_squares, spread)
 
 
 def explained_variance(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -145,7 +145,7 @@ def explained_variance(errors: ErrorSums, *, undefined: float | None = None) -> 
     (1.0, -5.0)
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
     spread = at.true_spread
     if not spread:
@@ -171,11 +171,11 @@ def mean_pinball_loss(
     if not is_number(alpha) or not 0 <= alpha <= 1:
         raise MetricError(f"alpha: expected a number from 0 to 1, got {shown(alpha)}")
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
     share, whole = float(alpha).as_integer_ratio()
     units = share * at.under + (whole - share) * (at.under - at.error)
-    return nearest_float(units << at.count_shift, (at.count << at.shift) * whole)
+    return nearest_float(units << at.weight_shift, (at.weight << at.shift) * whole)
 
 
 def pearson_r(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -191,7 +191,7 @@ def pearson_r(errors: ErrorSums, *, undefined: float | None = None) -> float:
     1.0
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
     true, predicted, joint = at.true_spread, at.predicted_spread, at.joint_spread
     if not (true and predicted):
@@ -215,9 +215,9 @@ def concordance_correlation(errors: ErrorSums, *, undefined: float | None = None
     (0.5714285714285714, 1.0)
     """
     at = errors.moments()
-    if not at.count:
+    if not at.weight:
         return undefined_value(NO_EVENTS, undefined)
-    apart = at.true_spread + at.predicted_spread + (at.error**2 << at.count_shift)
+    apart = at.true_spread + at.predicted_spread + (at.error**2 << at.weight_shift)
     if not apart:
         return undefined_value("all numbers are equal", undefined)
     return nearest_float(2 * at.joint_spread, apart)

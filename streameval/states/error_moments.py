@@ -6,22 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError
 from streameval.events.values import Weight
-from streameval.states.error_sums import (
-    add_one_by_one,
-    weight_fault,
-    weight_of,
-    weighted_columns,
-)
-from streameval.states.fields import never_counted
+from streameval.states.error_sums import NumberSums, add_one_by_one, weighted_columns
 from streameval.states.sums.exact_columns import LimbRows, dots
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.states.sums.fixed_point import chunks
-from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.states.sums.sum_vector import Field
 
 
-class ErrorMoments(SumVector):
+class ErrorMoments(NumberSums):
     """Exact Σ yᵃ·ŷᵇ with a + b = 3 and 4, and Σ (y − ŷ)² of the predictions that are too low.
 
     What intervals of functions of :class:`~streameval.states.error_sums.ErrorSums` read. A field's
@@ -35,10 +28,7 @@ class ErrorMoments(SumVector):
 
     __slots__ = ()
     NAME = "error_moments"
-    FIELD = "y_pred"
-    VALIDATED = True
 
-    count = Field[ExactSum](kind=ExactSum)
     ttt = Field[ExactSum](kind=ExactSum)
     ttp = Field[ExactSum](kind=ExactSum)
     tpp = Field[ExactSum](kind=ExactSum)
@@ -49,16 +39,6 @@ class ErrorMoments(SumVector):
     tppp = Field[ExactSum](kind=ExactSum)
     pppp = Field[ExactSum](kind=ExactSum)
     under_squares = Field[ExactSum](kind=ExactSum)
-
-    @property
-    def total(self) -> Weight:
-        """Σ weight: an int, or a float once :attr:`exact` is False."""
-        return weight_of(self.count, self._exact)
-
-    weight = total
-
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[float, float]:
-        return y_true, given
 
     def _add(self, terms: tuple[float, float], weight: Weight) -> None:
         true, predicted = terms
@@ -97,14 +77,10 @@ class ErrorMoments(SumVector):
             for (numerator, shift), factor in zip(of_one[4:], (1, -2, 1), strict=True):
                 self._values[-1].add_fraction(factor * numerator, shift)
 
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
-        return never_counted(self.FIELD, given)
-
     def _fault(self, terms: Any = None) -> str:
-        n, over = self.count.as_integer_ratio()
-        if fault := weight_fault(n, over, self._exact):
+        if fault := self._weight_fault():
             return fault
         values = [each.as_integer_ratio()[0] for each in self._values[1:]]
         sound = min(values[4], values[6], values[8], values[9]) >= 0
-        sound = sound and (n > 0 or not any(values))
+        sound = sound and (self.weight > 0 or not any(values))
         return "" if sound else self._no_events()

@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import InputError
 from streameval.events.values import FloatArray, Weight
-from streameval.states.error_sums import weight_fault, weight_of
-from streameval.states.fields import never_counted
+from streameval.states.error_sums import NumberSums
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.exact_columns import LimbRows, dot
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.states.sums.fixed_point import chunks
 from streameval.states.sums.loss_terms import LOWEST, portable_log, portable_log_many
-from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.states.sums.sum_vector import Field
 
 _FAR = 700
 """A percentage beyond the largest float is computed of numbers divided by 2**700."""
@@ -116,7 +114,7 @@ def add_column(total: ExactSum, x: FloatArray, weight: WeightArray | None, power
     total.add_fraction(*dot(by, column))
 
 
-class RatioSums(SumVector):
+class RatioSums(NumberSums):
     """Exact sums of percentages, symmetric percentages and squared logarithmic errors.
 
     The terms are floats, computed in the same way on every machine; their sums are not rounded.
@@ -133,22 +131,12 @@ class RatioSums(SumVector):
 
     __slots__ = ()
     NAME = "error_ratios"
-    FIELD = "y_pred"
-    VALIDATED = True
     POWER = 1
 
-    count = Field[ExactSum](kind=ExactSum)
     percentages = Field[ExactSum](kind=ExactSum)
     symmetric = Field[ExactSum](kind=ExactSum)
     log_squares = Field[ExactSum](kind=ExactSum)
     outside = Field[ExactSum](kind=ExactSum)
-
-    @property
-    def total(self) -> Weight:
-        """Σ weight: an int, or a float once :attr:`exact` is False."""
-        return weight_of(self.count, self._exact)
-
-    weight = total
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> RatioTerms:
         return ratio_terms(y_true, given)
@@ -189,13 +177,10 @@ class RatioSums(SumVector):
             if terms.outside is not None:
                 add_column(outside, terms.outside.astype(np.float64), by, 1)
 
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
-        return never_counted(self.FIELD, given)
-
     def _fault(self, terms: Any = None) -> str:
         count, percentages, symmetric, log_squares, outside = self._values
         n, over = count.as_integer_ratio()
-        if fault := weight_fault(n, over, self._exact):
+        if fault := self._weight_fault():
             return fault
         sums = [each.as_integer_ratio() for each in (percentages, symmetric, log_squares, outside)]
         sound = all(numerator >= 0 for numerator, _ in sums)

@@ -20,13 +20,45 @@ _NATIVE = compiled("streameval.states.native.native_tallies")
 _MOST_UNITS = 2**253
 
 
+class NumberSums(SumVector):
+    """The base of sums over events of two numbers: the weight of the events is such a sum too."""
+
+    __slots__ = ()
+    FIELD = "y_pred"
+    VALIDATED = True
+
+    count = Field[ExactSum](kind=ExactSum)
+
+    @property
+    def total(self) -> Weight:
+        """Σ weight: an int, or a float once :attr:`exact` is False."""
+        count = self.count
+        return count.as_integer_ratio()[0] if self._exact else count.value()
+
+    weight = total
+
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> Any:
+        return y_true, given
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted(self.FIELD, given)
+
+    def _weight_fault(self) -> str:
+        """Why no events have this weight, or an empty text."""
+        numerator, denominator = self.count.as_integer_ratio()
+        if self._exact and denominator != 1:
+            return ".count: expected a whole weight"
+        sound = 0 <= numerator <= MOST_WEIGHT * denominator
+        return "" if sound else ".count: no events have this weight"
+
+
 class Moments(NamedTuple):
     """The sums of :class:`ErrorSums` as integers: of degree d over 2**(d · shift).
 
-    The count is over 2**count_shift, which is 0 of whole weights.
+    The weight is over 2**weight_shift, which is 0 of whole weights.
     """
 
-    count: int
+    weight: int
     true: int
     predicted: int
     true_squares: int
@@ -34,7 +66,7 @@ class Moments(NamedTuple):
     predicted_squares: int
     under: int
     shift: int
-    count_shift: int
+    weight_shift: int
 
     @property
     def error(self) -> int:
@@ -51,30 +83,30 @@ class Moments(NamedTuple):
         """Σ (y_true − y_pred)²."""
         return self.true_squares - 2 * self.products + self.predicted_squares
 
-    # Σ w · Σ w·a·b − Σ w·a · Σ w·b, over 2**(2 · shift + count_shift): 0 of constants, exactly.
+    # Σ w · Σ w·a·b − Σ w·a · Σ w·b, over 2**(2 · shift + weight_shift): 0 of constants, exactly.
 
     @property
     def true_spread(self) -> int:
         """(Σw)² times the variance of the true numbers."""
-        return self.count * self.true_squares - (self.true**2 << self.count_shift)
+        return self.weight * self.true_squares - (self.true**2 << self.weight_shift)
 
     @property
     def predicted_spread(self) -> int:
         """(Σw)² times the variance of the predicted numbers."""
-        return self.count * self.predicted_squares - (self.predicted**2 << self.count_shift)
+        return self.weight * self.predicted_squares - (self.predicted**2 << self.weight_shift)
 
     @property
     def joint_spread(self) -> int:
         """(Σw)² times the covariance of both."""
-        return self.count * self.products - (self.true * self.predicted << self.count_shift)
+        return self.weight * self.products - (self.true * self.predicted << self.weight_shift)
 
     @property
     def error_spread(self) -> int:
         """(Σw)² times the variance of the errors."""
-        return self.count * self.error_squares - (self.error**2 << self.count_shift)
+        return self.weight * self.error_squares - (self.error**2 << self.weight_shift)
 
 
-class ErrorSums(SumVector):
+class ErrorSums(NumberSums):
     """Exact sums of true numbers y, predicted numbers ŷ, their squares and product.
 
     Σ (y − ŷ)² follows from these, without rounding, and so does Σ |y − ŷ| with the sum of
@@ -94,10 +126,7 @@ class ErrorSums(SumVector):
 
     __slots__ = ("__weakref__", "_tally")
     NAME = "errors"
-    FIELD = "y_pred"
-    VALIDATED = True
 
-    count = Field[ExactSum](kind=ExactSum)
     true = Field[ExactSum](kind=ExactSum)
     predicted = Field[ExactSum](kind=ExactSum)
     true_squares = Field[ExactSum](kind=ExactSum)
@@ -109,13 +138,6 @@ class ErrorSums(SumVector):
         super()._start(size)
         self._tally: Any = None
 
-    @property
-    def total(self) -> Weight:
-        """Σ weight: an int, or a float once :attr:`exact` is False."""
-        return weight_of(self.count, self._exact)
-
-    weight = total
-
     def moments(self) -> Moments:
         """All sums over one denominator."""
         if self._tally is not None:
@@ -124,12 +146,15 @@ class ErrorSums(SumVector):
         means = (true, predicted, under)
         shift = max(largest_shift(means), (largest_shift(squares) + 1) // 2)
         of_true, of_predicted, of_under = numerators(means, shift)
+        true_squares, products, predicted_squares = numerators(squares, 2 * shift)
         weight, over = count.as_integer_ratio()
         return Moments(
             weight,
             of_true,
             of_predicted,
-            *numerators(squares, 2 * shift),
+            true_squares,
+            products,
+            predicted_squares,
             of_under,
             shift,
             over.bit_length() - 1,
@@ -162,9 +187,6 @@ class ErrorSums(SumVector):
             degrees = (0, 1, 1, 2, 2, 2, 1)
             for total, units, degree in zip(self._values, sums, degrees, strict=True):
                 total.add_fraction(units, degree * shift)
-
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[float, float]:
-        return y_true, given
 
     def _add(self, terms: tuple[float, float], weight: Weight) -> None:
         if self._tally is not None:
@@ -207,33 +229,17 @@ class ErrorSums(SumVector):
             numerator, shift = predictions[3]
             self._values[-1].add_fraction(-numerator, shift)
 
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
-        return never_counted(self.FIELD, given)
-
     def _fault(self, terms: Any = None) -> str:
         at = self.moments()
-        if fault := weight_fault(at.count, 1 << at.count_shift, self._exact):
+        if fault := self._weight_fault():
             return fault
-        sound = at.count > 0 or not any(at[:7])
+        sound = at.weight > 0 or not any(at[:7])
         # No variance is negative, no correlation above 1, and no mean |e| below |mean e|.
         sound = sound and min(at.true_spread, at.predicted_spread, at.error_spread) >= 0
         sound = sound and at.joint_spread**2 <= at.true_spread * at.predicted_spread
         sound = sound and at.under >= 0 and at.absolute >= abs(at.error)
-        sound = sound and at.absolute**2 << at.count_shift <= at.count * at.error_squares
+        sound = sound and at.absolute**2 << at.weight_shift <= at.weight * at.error_squares
         return "" if sound else self._no_events()
-
-
-def weight_of(count: ExactSum, exact: bool) -> Weight:
-    """The sum of weights: an int, or a float where they are not whole."""
-    return count.as_integer_ratio()[0] if exact else count.value()
-
-
-def weight_fault(numerator: int, denominator: int, exact: bool) -> str:
-    """Why no events have this weight, or an empty text."""
-    if exact and denominator != 1:
-        return ".count: expected a whole weight"
-    sound = 0 <= numerator <= MOST_WEIGHT * denominator
-    return "" if sound else ".count: no events have this weight"
 
 
 def add_one_by_one(state: SumVector, y_true: Any, given: Any, weight: WeightArray | None) -> None:

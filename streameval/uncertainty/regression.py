@@ -13,7 +13,7 @@ from streameval.states.error_ratios import RatioSums
 from streameval.states.error_sums import ErrorSums
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.uncertainty.losses import NOT_KEPT, mean_ends, student_quantile
+from streameval.uncertainty.losses import LEAST_FREEDOM, NOT_KEPT, mean_ends, student_quantile
 from streameval.uncertainty.proportions import Bounded
 
 _NOT_KEPT_FIT = "moments of the fourth degree are not kept: pass intervals=True to the Evaluator"
@@ -167,7 +167,6 @@ def fit_ends(request: IntervalRequest) -> Ends:
     degree Pearson's r has the interval for numbers that are jointly normal.
     """
     name, n, value = request.metric.name, request.n, request.value
-    z = normal_quantile(request.level)
     moments = request.state("error_moments")
     correlation = request.metric.low == -1.0
     if n < _FEWEST:
@@ -177,10 +176,17 @@ def fit_ends(request: IntervalRequest) -> Ends:
     if moments is None:
         if name != "pearson_r":
             return no_ends(_NOT_KEPT_FIT)
-        half = z / math.sqrt(n - 3.0)
+        half = normal_quantile(request.level) / math.sqrt(n - 3.0)
         return _z_ends(value, half, "fisher_z")
     central, gap = _central(request.states[0], moments)
     true, predicted, joint = central[2, 0], central[0, 2], central[1, 1]
+    # Where few events have most of the squared errors, these are known as of so few.
+    rest = true - 2 * joint + predicted
+    differ = _variance(_of_error_square(0.0), central) / (rest * rest) if rest > 0 else 0.0
+    freedom = n / (1.0 + differ) - 1.0
+    if not freedom >= LEAST_FREEDOM:
+        return no_ends("too few events for errors that differ as much")
+    quantile = student_quantile(request.level, freedom) / math.sqrt(n - 1.0)
     if correlation:
         if name == "pearson_r":
             influence = {
@@ -199,13 +205,13 @@ def fit_ends(request: IntervalRequest) -> Ends:
                 (0, 1): -2 * gap * share,
             }
         spread = _variance(influence, central) / (1 - value * value) ** 2
-        return _z_ends(value, z * math.sqrt(spread / n), "")
+        return _z_ends(value, quantile * math.sqrt(spread), "")
     if name == "explained_variance":
         gap = 0.0
-    rest = true - 2 * joint + predicted + gap * gap
+    rest += gap * gap
     influence = {at: factor / rest for at, factor in _of_error_square(gap).items()}
     influence[2, 0] -= 1.0 / true
-    half = z * math.sqrt(_variance(influence, central) / n)
+    half = quantile * math.sqrt(_variance(influence, central))
     if not math.isfinite(half):
         return no_ends("the spread is beyond the largest float")
     return Ends(1 - (1 - value) * math.exp(half), 1 - (1 - value) * math.exp(-half))

@@ -73,6 +73,17 @@ def test_options_of_other_tasks(options: dict[str, Any], text: str) -> None:
     assert text in str(refused.value)
 
 
+def test_models_are_not_compared_and_predictions_alone_not_evaluated() -> None:
+    expected = 'task: expected "binary"'
+    with pytest.raises(InputError, match=expected):
+        se.Predictions(task="regression")
+    with pytest.raises(InputError, match=expected):
+        se.Comparison(("old", "new"), "regression")
+    ev = se.Evaluator(task="regression").update(1.0, 2.0)
+    with pytest.raises(MetricError, match="classification_report is not for regression tasks"):
+        ev.classification_report()
+
+
 def test_what_was_not_kept_says_so() -> None:
     ev = se.Evaluator(task="regression").update(1.0, 2.0)
     with pytest.raises(MetricError, match="add 'median_absolute_error' to metrics="):
@@ -156,7 +167,7 @@ def sure(shift: float = 0.0, **more: Any) -> se.Evaluator:
 
 
 def literal_half(name: str) -> float:
-    """z·√(v / n) on the scale of the interval, from the influence of each event."""
+    """t·√(v / n) on the scale of the interval, from the influence of each event."""
     y, p, n = TRUE, PREDICTED, len(TRUE)
     u, v, e = y - y.mean(), p - p.mean(), y - p
     if name == "explained_variance":
@@ -173,7 +184,9 @@ def literal_half(name: str) -> float:
         c = 2 * (u * v).mean() / apart
         influence = 2 * u * v / apart - c / apart * (u**2 + v**2 + 2 * gap * (u - v))
         influence /= 1 - c * c
-    return float(1.959963984540054 * influence.std() / math.sqrt(n))
+    squares = (u - v) ** 2
+    freedom = n / (1 + squares.var() / squares.mean() ** 2) - 1
+    return float(student_quantile(0.95, freedom) * influence.std(ddof=1) / math.sqrt(n))
 
 
 @pytest.mark.parametrize("shift", [0.0, 2.0**20], ids=str)
