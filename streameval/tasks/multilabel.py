@@ -68,21 +68,22 @@ class LabelSetInput(ClassInput):
         """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
         if isinstance(threshold, list):
             threshold = dict(threshold)
+        limit: float | dict[Label, float]
         if not isinstance(threshold, Mapping):
             least = limit = canonical_score(threshold, "threshold")
         else:
-            limit = {
+            limit = limits = {
                 self._label(name, "threshold"): canonical_score(value, "threshold")
                 for name, value in threshold.items()
             }
-            missing = [label for label in self.classes if label not in limit]
+            missing = [label for label in self.classes if label not in limits]
             if missing:
                 raise InputError(
                     "threshold",
                     expected="a threshold of each of labels=, or one number",
                     got=f"none of {shown(missing[0])}",
                 )
-            least = min(limit.values(), default=_LIKELY)
+            least = min(limits.values(), default=_LIKELY)
         if least <= 0 and not self.closed:
             raise InputError(
                 "threshold",
@@ -230,7 +231,8 @@ class LabelSetInput(ClassInput):
                 expected = f"{len(self.classes)} scores, in the order of labels="
                 raise InputError(field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        known, scores = self.known, {}
+        known = self.known
+        scores: dict[Label, float] = {}
         for name, value in given.items():
             try:
                 label = known[name]
@@ -533,6 +535,7 @@ class LabelSetInput(ClassInput):
     ) -> LabelRows:
         """The labels that scores predict."""
         if isinstance(scores, LabelRows):
+            assert scores.values is not None
             limits = np.array([self.limit(label) for label in names], dtype=np.float64)
             rows = scores.kept(scores.values >= limits[scores.codes])
             return LabelRows(rows.starts, rows.codes)
