@@ -184,7 +184,7 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
 def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, float]]) -> CutPoint:
     """The cut-point of a rule of ``--threshold``; raises InputError where there is none."""
     name, params = rule
-    cut = evaluator.thresholds(name, **params)
+    cut: CutPoint = evaluator.thresholds(name, **params)
     if cut.reason or not math.isfinite(cut.threshold):
         raise InputError(
             "--threshold",
