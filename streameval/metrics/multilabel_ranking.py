@@ -90,6 +90,8 @@ def label_roc_auc(
     indicator matrix. In [0, 1]; a label that no event or every event has is left out of a mean, or
     counts as `undefined`. Cost: O(labels) after the first read; micro O(scores).
 
+    Source: scikit-learn's ``roc_auc_score`` of indicator matrices.
+
     >>> scores = LabelScores(("ad", "spam"))
     >>> scores.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.25})
     >>> scores.update(frozenset({"ad"}), {"spam": 0.5, "ad": 0.125})
@@ -147,6 +149,8 @@ def label_average_precision(
     an indicator matrix, except that there a label that no event has counts as 0: here `undefined`
     is its value, and by default a mean leaves it out. In [0, 1]; undefined once scores have been
     coarsened. Cost: O(scores).
+
+    Source: scikit-learn's ``average_precision_score`` of indicator matrices.
 
     >>> scores = LabelScores(("ad", "spam"))
     >>> scores.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.25})
@@ -216,6 +220,8 @@ def label_log_loss(
     events, so that it is the mean over all pairs of an event and a label too. From 0 up; undefined
     before the first event, and while some score lies outside [0, 1]. Cost: O(labels).
 
+    Source: scikit-learn's ``log_loss`` of each column.
+
     >>> losses = LabelLosses(("ad", "spam"))
     >>> losses.update(frozenset({"spam"}), {"spam": 0.5, "ad": 0.5})
     >>> round(label_log_loss(losses), 12)
@@ -231,6 +237,8 @@ def label_brier_score(
 
     `average` and undefined cases as of :func:`label_log_loss`. In [0, 1]. Cost: O(labels).
 
+    Source: scikit-learn's ``brier_score_loss`` of each column.
+
     >>> losses = LabelLosses(("ad", "spam"))
     >>> losses.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.5})
     >>> label_brier_score(losses), label_brier_score(losses, average=None)
@@ -245,6 +253,9 @@ def label_calibration_error(
     """Mean over labels of the expected calibration error, over bins of equal width.
 
     `average` and undefined cases as of :func:`label_log_loss`. In [0, 1]. Cost: O(labels · bins).
+
+    Source: Naeini et al. (2015), Obtaining well calibrated probabilities using
+    Bayesian binning.
 
     >>> losses = LabelLosses(("ad", "spam"))
     >>> losses.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.5})
@@ -295,6 +306,9 @@ def label_ranking_average_precision(
     Labels of equal score share the worst rank. An event without labels counts as 1. Equal to
     scikit-learn's. In [0, 1]; undefined before the first event. Cost: O(kinds of groups).
 
+    Source: scikit-learn's ``label_ranking_average_precision_score``; Tsoumakas et al. (2010),
+    Mining multi-label data.
+
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
     >>> label_ranking_average_precision(ranking)
@@ -310,6 +324,8 @@ def average_precision_samples(ranking: LabelRanking, *, undefined: float | None 
     The value of :func:`label_ranking_average_precision`, except that an event without labels has
     none: it is left out, or counts as `undefined` (in scikit-learn as 0). In [0, 1]. Cost: O(kinds
     of groups).
+
+    Source: scikit-learn's ``average_precision_score(average="samples")``.
 
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
@@ -328,6 +344,8 @@ def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> 
     scikit-learn's. From 0 to the number of labels; undefined before the first event. Cost: O(kinds
     of groups).
 
+    Source: scikit-learn's ``coverage_error``; Tsoumakas et al. (2010), Mining multi-label data.
+
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
     >>> coverage_error(ranking)
@@ -341,6 +359,8 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
 
     A pair of equal scores is in the wrong order. An event with no or all labels counts as 0. Equal
     to scikit-learn's. In [0, 1]; undefined before the first event. Cost: O(kinds of groups).
+
+    Source: scikit-learn's ``label_ranking_loss``; Tsoumakas et al. (2010), Mining multi-label data.
 
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
@@ -356,6 +376,8 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     An event with no or all labels has none: it is left out, or counts as `undefined`. Equal to
     scikit-learn's ``roc_auc_score(average="samples")``, which is then nan. In [0, 1]. Cost:
     O(kinds of groups).
+
+    Source: scikit-learn's ``roc_auc_score(average="samples")``.
 
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
@@ -373,6 +395,8 @@ def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None
     :func:`~streameval.metrics.top_k_accuracy`. Where labels are discovered, one whose score is not
     above 0 is never among them. In [0, 1]; undefined before the first event. Raises MetricError
     where `k` is not a whole number above 0. Cost: O(distinct places).
+
+    Source: Manning, Raghavan & Schütze (2008), Introduction to information retrieval.
 
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
@@ -399,6 +423,8 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
 
     Ties and errors as of :func:`precision_at_k`. An event without labels is left out, or counts as
     `undefined`. In [0, 1]. Cost: O(distinct places).
+
+    Source: Manning, Raghavan & Schütze (2008), Introduction to information retrieval.
 
     >>> ranking = LabelRanking(("ad", "spam", "toxic"))
     >>> ranking.update(frozenset({"spam"}), {"ad": 0.5, "spam": 0.25, "toxic": 0.125})
