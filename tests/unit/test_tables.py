@@ -271,7 +271,7 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
     (
         FRAME,
         {**SCORED, "task": "ranking"},
-        "task: expected 'auto', 'binary', 'multiclass', 'multilabel' or 'regression', got 'ranking'",
+        "task: expected 'auto', 'binary', 'multiclass', 'multilabel' or 'regression', got 'ranki",
     ),
     (
         FRAME,
