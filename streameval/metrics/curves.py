@@ -407,7 +407,7 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("gain", gain_curve, {"binary": "index"}),
             CurveRow("threshold_metrics", threshold_metrics, {"binary": "index"}),
             CurveRow("score_distribution", score_distribution, {"binary": "index"}),
-            CurveRow("residual_distribution", residual_distribution, {"regression": "residuals"}),
+            CurveRow("residuals", residual_distribution, {"regression": "residuals"}),
             CurveRow(
                 "calibration",
                 calibration_curve,

@@ -189,7 +189,7 @@ def test_residuals_of_a_regression() -> None:
     assert display.distribution.low[0] == -0.5
     assert "dotted: no error" in display.to_svg()
     same = se.Evaluator("regression", metrics=["max_error"]).update(2.0, 5.0)
-    assert same.curve("residual_distribution", bins=3).events.sum() == 1
+    assert same.curve("residuals", bins=3).events.sum() == 1
     for wrong, reason in ((se.Evaluator("regression"), "not kept"), (se.Evaluator(), "regression")):
         found = {name: text for name, _, text in available_displays(wrong, names=["residuals"])}
         assert reason in found["residuals"] or "is not for binary" in found["residuals"]
