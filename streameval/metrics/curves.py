@@ -409,7 +409,7 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("threshold_metrics", threshold_metrics, {"binary": "index"}),
             CurveRow("score_distribution", score_distribution, {"binary": "index"}),
             CurveRow(
-                "residual_distribution",
+                "residuals",
                 residual_distribution,
                 {"regression": "residuals"},
                 served=True,

@@ -44,8 +44,7 @@ MetricName: TypeAlias = Literal[
 
 CurveName: TypeAlias = Literal[
     "calibration", "calibration_quantile", "det", "gain", "pr_gain", "precision_recall",
-    "precision_recall_ovr", "residual_distribution", "roc", "roc_ovr", "score_distribution",
-    "threshold_metrics"
+    "precision_recall_ovr", "residuals", "roc", "roc_ovr", "score_distribution", "threshold_metrics"
 ]  # fmt: skip
 
 CutPointName: TypeAlias = Literal[

@@ -192,7 +192,7 @@ class ResidualDistribution(CurveColumns):
     high: FloatArray
     events: Counts
     reason: str = ""
-    _name: ClassVar[str] = "residual_distribution"
+    _name: ClassVar[str] = "residuals"
 
 
 def residual_distribution(

@@ -258,7 +258,7 @@ class ResidualsDisplay(Display):
     @classmethod
     def computed(cls, evaluator: Source, *, name: str | None = None, **params: Any) -> Self:
         """The display, not drawn yet."""
-        found = evaluator.curve("residual_distribution", **params)
+        found = evaluator.curve("residuals", **params)
         if found.reason:
             raise InputError("residuals", expected="events", got=found.reason)
         edges = np.append(found.low, found.high[-1])

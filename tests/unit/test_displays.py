@@ -60,6 +60,8 @@ def classes(number: int, count: int = 120) -> se.Evaluator:
 def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
     every = available_displays(scored(200), intervals=0.9, reference=scored(90, seed=2))
     shown = {name: display for name, display, _ in every}
+    numbers = se.Evaluator("regression", metrics=["max_error"]).update_many([1.0, 2.0], [1.5, 1.0])
+    shown["residuals"] = DISPLAYS["residuals"].computed(numbers)
     assert set(shown) == set(DISPLAYS)
     for name, display in shown.items():
         assert display is not None, name
@@ -187,7 +189,7 @@ def test_residuals_of_a_regression() -> None:
     assert display.distribution.low[0] == -0.5
     assert "dotted: no error" in display.to_svg()
     same = se.Evaluator("regression", metrics=["max_error"]).update(2.0, 5.0)
-    assert same.curve("residual_distribution", bins=3).events.sum() == 1
+    assert same.curve("residuals", bins=3).events.sum() == 1
     for wrong, reason in ((se.Evaluator("regression"), "not kept"), (se.Evaluator(), "regression")):
         found = {name: text for name, _, text in available_displays(wrong, names=["residuals"])}
         assert reason in found["residuals"] or "is not for binary" in found["residuals"]

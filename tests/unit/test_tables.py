@@ -270,8 +270,8 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
     (FRAME, {**SCORED, "by": "nope"}, "expected one column 'nope'"),
     (
         FRAME,
-        {**SCORED, "task": "regression"},
-        "task: expected 'auto', 'binary' or 'multiclass', got 'regression'",
+        {**SCORED, "task": "ranking"},
+        "task: expected 'auto', 'binary', 'multiclass', 'multilabel' or 'regression', got 'ranki",
     ),
     (
         FRAME,
