@@ -693,14 +693,17 @@ class Readings:
     def _without(self, metric: Metric, counts: Any) -> str:
         """Which classes, labels or events a mean leaves out, in words; empty where none."""
         undefined = self._context.undefined
-        if isinstance(counts, (LabelSetCounts, LabelRanking)):
-            of_sets = isinstance(counts, LabelSetCounts)
-            weight = (left_out_events if of_sets else left_out_rankings)(metric, counts, undefined)  # type: ignore[operator]
-            return f"without {count_text(weight)} events of no value" if weight else ""
+        weight: Weight = 0
+        if isinstance(counts, LabelSetCounts):
+            weight = left_out_events(metric, counts, undefined)
+        elif isinstance(counts, LabelRanking):
+            weight = left_out_rankings(metric, counts, undefined)
+        if weight:
+            return f"without {count_text(weight)} events of no value"
         missing: list[Label] = []
         if isinstance(counts, LabelScores):
             missing = left_out_labels(metric, counts, undefined)
-        elif counts is not None and metric.rule is not None:
+        elif isinstance(counts, (ConfusionCounts, LabelCounts)):
             missing = left_out(metric, counts, undefined)
         if not missing:
             return ""

@@ -21,7 +21,7 @@ from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
 from streameval.states.label_losses import LabelLosses
 from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup, Term
-from streameval.states.label_scores import LabelScores
+from streameval.states.label_scores import LabelScores, area
 
 __all__ = [
     "average_precision_samples",
@@ -98,8 +98,8 @@ def label_roc_auc(
     """
     check_choice("average", average, _AVERAGES)
     if average == "micro":
-        share = scores.pooled().auc
-        return _no_label(scores, undefined) if share is None else share
+        share = area(scores.pooled())
+        return share if share == share else _no_label(scores, undefined)
     if average is None:
         values = {}
         for label in scores.classes:
@@ -124,7 +124,7 @@ def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
     if not (positives and negatives):
         return Share(0, 0, weight)
     if not scores.exact:
-        return Share(float(scores.index(label).auc), 1.0, weight)  # type: ignore[arg-type]
+        return Share(area(scores.index(label)), 1.0, weight)
     return Share(scores.twice_u(label), 2 * positives * negatives, weight)
 
 
@@ -475,20 +475,20 @@ def score_rows() -> Iterator[Metric]:
     )
     yield loss(
         name="log_loss",
-        function=label_log_loss,
+        function=label_log_loss,  # type: ignore[arg-type]
         definition="mean over labels of the binary log loss",
         high=math.inf,
         family="label_ranking",
     )
     yield loss(
         name="brier_score",
-        function=label_brier_score,
+        function=label_brier_score,  # type: ignore[arg-type]
         definition="mean over labels of the binary Brier score",
         family="label_ranking",
     )
     yield loss(
         name="expected_calibration_error",
-        function=label_calibration_error,
+        function=label_calibration_error,  # type: ignore[arg-type]
         definition="mean over labels of the expected calibration error, over bins",
     )
 

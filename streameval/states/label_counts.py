@@ -50,6 +50,7 @@ class LabelCounts(CellSums):
     __slots__ = ("closed",)
     NAME = "label_counts"
     COLUMNS = {"label": True, "outcome": False}  # noqa: RUF012
+    MOST = MISS
     OPTIONAL = frozenset({"closed"})
 
     closed: tuple[Label, ...] | None

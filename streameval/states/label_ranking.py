@@ -121,7 +121,7 @@ class LabelRanking(SumVector):
     ) | {*_COLUMNS}
     OPTIONAL = frozenset({"labels", "label_weights"})
 
-    weight = Field[Weight]()  # type: ignore[assignment]
+    weight = Field[Weight]()
 
     def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class LabelRanking(SumVector):
                 if over
             )
         if term not in self._kept:
-            total = sum(weight * _units(term(group, labels)) for group, weight in self.groups())  # type: ignore[misc]
+            total = sum(weight * _units(term(group, labels)) for group, weight in self.groups())
             if self.declared is None:
                 return total
             self._kept[term] = int(total)
@@ -198,7 +198,7 @@ class LabelRanking(SumVector):
     @property
     def places(self) -> dict[tuple[int, int], Weight]:
         """From (labels of the event, labels ranked before a true label) to the weight."""
-        return {key: weight for key, weight in self._cells.items() if len(key) == 2}  # type: ignore[misc]
+        return {key: weight for key, weight in self._cells.items() if len(key) == 2}
 
     # Counting
 
@@ -443,7 +443,7 @@ class Entries(NamedTuple):
         if zero.any():
             low = np.bincount(events[scores < 0.0], minlength=len(true))
             reached[zero] = -1 - low[own[zero]]
-        columns = (true[own], found, group, above + from_bottom, reached + from_bottom)
+        columns: Any = true[own], found, group, above + from_bottom, reached + from_bottom
         yield own, columns
 
     def places(
@@ -477,6 +477,7 @@ def entries_of(batch: EventBatch, code: Mapping[Label, int]) -> Entries:
     width, score, rows = len(code), batch.score, batch.y_true.rows
     true = own[batch.y_true.codes]
     if isinstance(score, LabelRows):
+        assert score.values is not None
         cells, values = score.rows * width + own[score.codes], score.values
     else:
         columns = np.array([code[label] for label in batch.score_labels], dtype=np.int64)

@@ -44,6 +44,7 @@ TASKS = {
     "probabilities": "multiclass",
     "class scores": "multiclass",
     "label sets": "multilabel",
+    "label scores": "multilabel",
     "predictions of scores": "binary",
     "predictions of probabilities": "multiclass",
     "comparison labels": "binary",
@@ -52,7 +53,7 @@ TASKS = {
     "comparison probabilities": "multiclass",
 }
 PREDICTIONS = "predictions of "
-SCORED = ("scores", "probabilities", "class scores", "comparison scores")
+SCORED = ("scores", "probabilities", "class scores", "label scores", "comparison scores")
 WEIGHTS = ("one", "whole", "wide", "fractions", "wide fractions")
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -110,6 +111,9 @@ class Case:
             options |= {"probabilities": False, "labels": ["a", "b", "c"]}
         if self.task == "label sets":
             options["metrics"] = ["accuracy", "f1_macro"]
+        if self.task == "label scores":
+            options |= {"labels": ["c", "a", "b"]} if self.options == "intervals" else {}
+            options.setdefault("metrics", ["roc_auc_macro", "coverage_error", "log_loss"])
         if self.options == "losses" and self.task == "class scores":
             options["metrics"] = ["roc_auc_ovr"]
         if self.task.startswith("comparison"):
@@ -138,11 +142,11 @@ def cases() -> Iterator[Case]:
                 yield Case(task, window, weights, "intervals")
                 if task in SCORED or task == "comparison probabilities":
                     yield Case(task, window, weights, "losses")
-            if task in ("scores", "probabilities"):
+            if task in ("scores", "probabilities", "label scores"):
                 yield Case(task, window, "whole", "bins")
                 for weights in ("one", "whole", "fractions"):
                     yield Case(task, window, weights, "max_scores")
-        ordered = not task.startswith(PREDICTIONS) and task != "label sets"
+        ordered = not task.startswith(PREDICTIONS) and TASKS[task] != "multilabel"
         for window in ("all", "last") if ordered else ():
             yield Case(task, window, "whole", "temporal")
         for window in ("all", "panes", "fading"):
@@ -191,7 +195,7 @@ def _event(case: Case, draws: Draws, n: int, count: int) -> dict[str, Any]:
 def _label(kind: str, true: int) -> Any:
     if kind == "labels":
         return "spam" if true == 2 else "ham"
-    if kind == "label sets":
+    if kind in ("label sets", "label scores"):
         return (["a"], ["b", "c"], [])[true]
     return true == 2 if kind == "scores" else "abc"[true]
 
@@ -210,6 +214,14 @@ def _prediction(kind: str, draws: Draws, true: int, count: int) -> dict[str, Any
         score = (draws.below(steps) + (steps // 2 if guess == 2 else 0)) / (1.5 * steps - 1)
         return {"score": min(score, 1.0)}
     parts = [draws.below(20 if count == EVENTS else count) for _ in "abc"]
+    if kind == "label scores":
+        # Zeros, ties and both ends; of guess 2 no label is likely.
+        most = max(parts) + 9
+        likely = [
+            part + 9 * (label in _label(kind, guess))
+            for part, label in zip(parts, "abc", strict=True)
+        ]
+        return {"score": {label: part / most for label, part in zip("abc", likely, strict=True)}}
     parts[guess] += 9
     if kind == "class scores":
         return {"score": {label: part / 3 - 4 for label, part in zip("abc", parts, strict=True)}}

@@ -24,6 +24,7 @@ FORMS: dict[str, Any] = {
     "lists": [["spam", "ad"], []],
     "tuples with a repetition": [("ad", "spam", "ad"), ()],
     "mappings": [{"spam": 1, "toxic": False, "ad": np.True_}, {}],
+    "rows of several kinds": [{"spam", "ad"}, [0, 0, 0]],
     "rows of numbers": [[1, 0, 1], [0, 0, 0]],
     "rows of bools": [np.array([True, False, True]), (False, False, False)],
     "a matrix of bools": np.array([[1, 0, 1], [0, 0, 0]], dtype=bool),
@@ -66,6 +67,13 @@ def test_labels_that_are_numbers() -> None:
     assert ev.label_counts.binary(8) == (3, 0, 0, 0)
     rows = [list(row) for row in np.array([[1, 1, 0], [0, 0, 1]])]  # of numpy's numbers
     assert opened(labels=[0, 1, 2]).update_many(rows, [[0, 1], [2]])["accuracy"] == 1.0
+    mixed: Any = [[1, 1, 0], {2}, (0, 1)]
+    batch = opened(labels=[0, 1, 2]).update_many(mixed, mixed)
+    for one in mixed:
+        two = opened(labels=[0, 1, 2]).update(one, one)
+        batch.revert(one, one)
+        assert two["accuracy"] == 1.0
+    assert batch.to_bytes() == opened(labels=[0, 1, 2]).to_bytes()
     # Of two labels a list has labels, and an array indicators.
     two = opened(labels=[0, 1]).update([0, 1], np.array([0, 1]))
     assert two.label_counts.binary(0) == (0, 0, 1, 0)
@@ -130,6 +138,7 @@ BAD: list[tuple[dict[str, Any], Any, str]] = [
 ]
 BAD_BATCHES: list[tuple[dict[str, Any], Any, str]] = [
     ({}, (["spam", "ad"], [[], []]), r"y_true\[0\]: .* got 'spam'; pass {'spam'}"),
+    ({}, ([["ad"], [["ad"]]], [[], []]), r"y_true\[1\]: expected a str, int or bool label"),
     ({}, ("spam", [[]]), "y_true: expected a set or list of labels of each event, .* got 'spam'"),
     ({}, ([["spam"], ["x"]], [[], []]), r"y_true\[1\]: expected labels out of .* got 'x'"),
     ({}, ([["spam"], None], [[], []]), r"y_true\[1\]: .* got None; this event has no labels yet"),
