@@ -857,11 +857,11 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         for batch in batches:
             known = batch.labels or labels or ()
             own = [codes.setdefault(label, len(codes)) for label in known]
-            predicted.append(np.array(own, np.int64)[batch.y_pred.astype(np.int64)])  # type: ignore[union-attr]
+            predicted.append(np.array(own, np.int64)[batch.y_pred.astype(np.int64)])
         kept = [np.zeros((len(first), 0))]
         if first.score is not None:
             if self._keeps_scores:
-                kept += [batch.score for batch in batches]  # type: ignore[misc]
+                kept += [batch.score for batch in batches]
             if self._keeps_losses:
                 losses = [columns_of_losses(batch) for batch in batches]
                 kept += [both[:, which] for which in (0, 1) for both in losses]

@@ -90,7 +90,7 @@ from streameval.tasks.binary import BinaryInput, BinaryTask
 from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
 from streameval.tasks.predictions import PredictionsTask, ScoredInput
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.drift import DRIFTS
@@ -262,6 +262,14 @@ def _coded(given: Any, codes: Mapping[Label, Label], name: str) -> Any:
     return [_code(label, codes, name) for label in given] if name == "labels" else given
 
 
+def counts_state(task: str, name: str) -> str:
+    """The state with the counts of each class or label; MetricError where a task has none."""
+    for row in task_metrics(task):
+        if row.name == "f1_macro":
+            return row.state
+    raise MetricError(f"{name} is not for {TASKS[task].adjective} tasks")
+
+
 def _check_known(label: Label, known: Sequence[Label], kind: str) -> None:
     if label not in known:
         expected, near = f"one of {len(known)} {kind}", did_you_mean(str(label), known)
@@ -408,7 +416,7 @@ class Readings:
 
     @property
     def task(self) -> TaskName:
-        """``"binary"`` or ``"multiclass"``."""
+        """``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
         return self._context.plan.task
 
     @property
@@ -699,7 +707,8 @@ class Readings:
         elif isinstance(counts, LabelRanking):
             weight = left_out_rankings(metric, counts, undefined)
         if weight:
-            return f"without {count_text(weight)} events of no value"
+            events = "event" if weight == 1 else "events"
+            return f"without {count_text(weight)} {events} of no value"
         missing: list[Label] = []
         if isinstance(counts, LabelScores):
             missing = left_out_labels(metric, counts, undefined)
@@ -1111,10 +1120,7 @@ class Readings:
 
     def _counts(self, name: str) -> Counts:
         """The counts of each class or label; raises MetricError where the task has none."""
-        of_classes = {row.name: row for row in task_metrics(self._context.plan.task)}
-        if "f1_macro" not in of_classes:
-            raise MetricError(f"{name} is not for {self._context.plan.task} tasks")
-        state = of_classes["f1_macro"].state
+        state = counts_state(self._context.plan.task, name)
         counts: Counts = getattr(self._fed(name, state), state)
         return counts
 

@@ -123,8 +123,11 @@ def _current(rule: Rule, counts: LabelCounts, average: str, beta: float | None) 
     """The average from sums that are kept current; None where it is undefined, or has none."""
     if average == "micro":
         pooled = counts.summed("pooled", lambda c, t, p: (c, t, p))
-        every = counts.weight * len(counts.labels) if _reads_all(rule) else 0
-        numerator, denominator = rule.parts(*pooled, every) if pooled else (0, 0)  # type: ignore[arg-type]
+        every: Any = counts.weight * len(counts.labels) if _reads_all(rule) else 0
+        if not pooled:
+            return None
+        c, t, p = pooled
+        numerator, denominator = rule.parts(c, t, p, every)
         return rule.value(numerator, denominator) if denominator else None
     if _reads_all(rule):
         return None
@@ -136,7 +139,7 @@ def _current(rule: Rule, counts: LabelCounts, average: str, beta: float | None) 
         return (rule.scaled(numerator, denominator, weight), weight) if denominator else (0, 0)
 
     sums = counts.summed((rule.name, average, beta), term)
-    return mean_of_scaled(*sums, 0, None) if sums else None
+    return mean_of_scaled(sums[0], sums[1], 0, None) if sums else None
 
 
 def _reads_all(rule: Rule) -> bool:
@@ -180,7 +183,8 @@ def samples_average(
         sizes, weights, _ = _whole_sizes(sets)
         terms = [[w * x for x in term(one)] for one, w in zip(sizes, weights, strict=True)]
         sums = [sum(column) for column in zip(*terms, strict=True)]
-    value = mean_of_scaled(*(sums or (0, 0, 0)), undefined)
+    scaled, defined, left = sums or (0, 0, 0)
+    value = mean_of_scaled(scaled, defined, left, undefined)
     if value is not None:
         return value
     return undefined_value(_NO_SAMPLE[rule.needs[0]] if any(sums) else NO_EVENTS, undefined)
@@ -331,9 +335,10 @@ def label_rows() -> Iterator[Metric]:
 
 
 def _label_row(rule: Rule, average: str, definition: str, params: tuple[str, ...]) -> Metric:
+    function: Any = functools.partial(label_average, rule, average=average)
     return Metric(
         name=f"{rule.name}_{average}",
-        function=functools.partial(label_average, rule, average=average),
+        function=function,
         state="label_counts",
         definition=definition,
         tasks=MULTILABEL,

@@ -97,7 +97,8 @@ class LabelCounts(CellSums):
             self._kept[name] = term, {}, dict.fromkeys(label for label, _ in self._cells), [()]
         _, terms, changed, found = self._kept[name]
         if changed:
-            get, sums = self._cells.get, found[0]
+            cells: Any = self._cells
+            get, sums = cells.get, found[0]
             for label in changed:
                 tp = get((label, HIT), 0)
                 new = term(tp, tp + get((label, MISS), 0), tp + get((label, FALSE_ALARM), 0))

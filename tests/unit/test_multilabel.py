@@ -240,6 +240,27 @@ def test_the_classification_report_is_that_of_scikit_learn(labels: Any) -> None:
     assert [line.split() for line in str(report).splitlines()] == wanted
 
 
+# The values that torchmetrics documents for these indicators (0 where undefined).
+TORCHMETRICS = {
+    "f1": (0.5556, [1.0, 0.0, 0.6667]),
+    "specificity": (0.6667, [1.0, 1.0, 0.0]),
+    "hamming_loss": (0.3333, None),
+    "accuracy": (0.5, None),
+}
+
+
+@pytest.mark.parametrize("name", TORCHMETRICS)
+def test_documented_values_of_torchmetrics(name: str) -> None:
+    mean, each = TORCHMETRICS[name]
+    true, scores = [[0, 1, 0], [1, 0, 1]], np.array([[0.11, 0.22, 0.84], [0.73, 0.33, 0.92]])
+    for second in ({"y_pred": [[0, 0, 1], [1, 0, 1]]}, {"score": scores}):
+        ev = opened(labels=[0, 1, 2], undefined=0.0).update_many(true, **second)
+        assert ev[f"{name}_macro" if each else name] == pytest.approx(mean, abs=5e-5)
+        if each:
+            found = list(ev.value(name, average=None).values())
+            assert found == pytest.approx(each, abs=5e-5)
+
+
 def test_one_label_is_a_binary_view() -> None:
     ev = fed()
     one, counts = ev.one_vs_rest("toxic"), ev.label_counts.binary("toxic")
@@ -262,7 +283,7 @@ def test_names_and_undefined_values_say_why() -> None:
     assert math.isnan(opened()["f1_samples"])
     row = {row.metric: row for row in ev.report(["f1_macro", "f1_samples", "recall_samples"])}
     assert row["f1_macro"].reason == "without the undefined toxic, ad"
-    assert row["f1_samples"].reason == "without 1 events of no value"
+    assert row["f1_samples"].reason == "without 1 event of no value"
     assert ev.value("f1_samples", undefined=0.0) == 0.5
     assert ev.value("precision", average=None)["ad"].reason == "no event was predicted 'ad'"
     nothing = opened(labels=None).update(set(), set())
@@ -276,6 +297,19 @@ def test_names_and_undefined_values_say_why() -> None:
         se.Evaluator().label_counts  # noqa: B018
     with pytest.raises(MetricError, match="hamming_loss is for multi-label tasks; use error_rate"):
         se.Evaluator(task="multiclass")["hamming_loss"]
+
+
+def test_fairness_of_one_label() -> None:
+    rng = np.random.default_rng(7)
+    true, predicted = rng.random((2, 400, 3)) < 0.4
+    groups = rng.choice(["x", "y"], 400)
+    ev = opened(slices=["sex"]).update_many(true, predicted, slices={"sex": groups})
+    binary = se.Evaluator(slices=["sex"])
+    binary.update_many(true[:, 2], predicted[:, 2], slices={"sex": groups})
+    ours, theirs = ev.fairness("sex", label="ad"), binary.fairness("sex")
+    assert [row[1:5] for row in ours] == [row[1:5] for row in theirs]
+    with pytest.raises(MetricError, match="fairness is about one class: pass label="):
+        ev.fairness("sex")
 
 
 def test_merging_needs_the_same_labels() -> None:

@@ -32,7 +32,7 @@ class CellSums(SumVector):
     MOST: ClassVar[int] = 0
     """The largest of these numbers; 0: any."""
 
-    weight = Field[Weight]()  # type: ignore[assignment]
+    weight = Field[Weight]()
 
     def __init_subclass__(cls) -> None:
         labels = {"labels"} if any(cls.COLUMNS.values()) else set()
