@@ -101,7 +101,7 @@ class EventColumns:
         for name, column in self.columns.items():
             with suppress(InputError):
                 if name.partition(":")[0] in ("y_true", "y_pred"):
-                    made[name] = column if _has_no_codes(column) else label_column(column, name)
+                    made[name] = label_column(column, name)
                 elif name.startswith(SLICE):
                     made[name] = slice_column(column, name)
         return EventColumns(made, self.places)
@@ -251,13 +251,6 @@ def _place_array(places: RecordPlaces) -> IntArray:
     if isinstance(places, range):  # numpy would convert it as a list
         return np.arange(places.start, places.stop, places.step)
     return places
-
-
-def _has_no_codes(column: Any) -> bool:
-    """Whether a column of truths or predictions holds numbers, or sets of labels."""
-    if isinstance(column, np.ndarray):
-        return bool(column.dtype.kind == "f")
-    return isinstance(column, list) and bool(column) and isinstance(column[0], (float, list))
 
 
 def _selected(column: Column, rows: slice | IntArray) -> Column:
