@@ -11,7 +11,7 @@ from streameval.events.time import TIME_UNITS
 from streameval.metrics.registry import find
 from streameval.records.spec import Spec
 from streameval.records.wording import Wording
-from streameval.tasks.registry import TASKS, compared_tasks, one_of_tasks, task_names
+from streameval.tasks.registry import TASKS, one_of_tasks, task_names
 from streameval.windows.kinds import kind_of
 from streameval.windows.last import LAST
 
@@ -61,12 +61,6 @@ RULES = (
         "max_scores of the task",
         lambda spec: spec.max_scores is not None and "proba" not in spec.task_fields,
         "{max_scores} conflicts with {this_task}",
-    ),
-    Rule(
-        "task of several models",
-        lambda spec: spec.models and spec.kind not in compared_tasks() and shown(spec.kind),
-        "{task}: expected " + " or ".join(compared_tasks()) + " for several models, got {given}; "
-        "evaluate each model alone",
     ),
     Rule(
         "a predicted value",
