@@ -134,6 +134,8 @@ def columns_spec(
     """A state whose events are the truth and a tuple of numbers."""
 
     def count(state: Any, events: list[Any]) -> None:
+        if not events:
+            return
         weight = [event[1] for event in events]
         columns = (np.array([event[0][place] for event in events]) for place in (0, 1))
         dtype = np.float64 if float in map(type, weight) else np.int64
