@@ -22,7 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import streameval as se
-from benchmarks import batches, bounded, events, files, native, paths, service, windows
+from benchmarks import (
+    batches,
+    bounded,
+    events,
+    files,
+    label_sets,
+    native,
+    numbers,
+    paths,
+    service,
+    windows,
+)
 from benchmarks.growth import pictures
 from benchmarks.timing import NO_TARGET, Part, Row
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
@@ -71,6 +82,8 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     )
     yield "Bounded memory", bounded.parts(quick)
     yield "Windows", windows.parts(quick)
+    yield "Numbers", numbers.parts(quick)
+    yield "Label sets", label_sets.parts(quick)
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
     rows = 500_000 if quick else 2_000_000
     yield "Formats", [partial(files.evaluate_formats, rows, 1 if quick else 3)]

@@ -332,10 +332,10 @@ def _loss(metric: str, call: Call) -> Any:
 def _of_numbers(metric: str, call: Call) -> Any:
     params = {"alpha": call.given["alpha"]} if "alpha" in call.given else {}
     value = call.value(call.of_numbers(metric), metric, **params)
-    if isinstance(value, metrics.Undefined) and "true numbers are equal" in value.reason:
-        # nan of a single event there too.
-        if not np.all(np.isnan(call.theirs)):
-            raise Known(_ONE_TRUTH)
+    equal = isinstance(value, metrics.Undefined) and "true numbers are equal" in value.reason
+    # Of a single event R² is nan there too.
+    if equal and not np.all(np.isnan(call.theirs)):
+        raise Known(_ONE_TRUTH)
     return np.full(1, value) if isinstance(call.theirs, np.ndarray) else value
 
 

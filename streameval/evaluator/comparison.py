@@ -36,8 +36,8 @@ from streameval.tasks.comparison import MAX_MODELS
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
-from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
 from streameval.uncertainty.joint_influence import MEAN_LOSSES, Pairs
+from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
 from streameval.uncertainty.paired import (
     PairedRequest,
     needs_pairs,
@@ -567,7 +567,9 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         thresholds = dict.fromkeys(names, threshold)
         # A mapping may also have a threshold of each label, the same for all models.
         of_labels = task in TASKS and "labels" in TASKS[str(task)].fields.values()
-        if isinstance(threshold, Mapping) and not (of_labels and threshold.keys().isdisjoint(names)):
+        if isinstance(threshold, Mapping) and not (
+            of_labels and threshold.keys().isdisjoint(names)
+        ):
             thresholds = _of_every_model(threshold, "threshold", names)
         if type(paired_scores) is not bool:
             raise InputError("paired_scores", expected="True or False", got=shown(paired_scores))
@@ -682,9 +684,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         streameval.errors.InputError: score: expected scores of champion and challenger, got ...
         """
         # Probabilities of several classes, or errors, can weigh too much for one model only.
-        heavy = self._context.positive is None and (
-            self.wants_scores or self._context.plan.checked
-        )
+        heavy = self._context.positive is None and (self.wants_scores or self._context.plan.checked)
         if heavy and not self._context.cumulative:
             given = {"y_pred": y_pred, "score": score, "proba": proba, "slices": slices}
             self._update_one(y_true, weight, event_time, **given)
@@ -864,7 +864,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         kept = [np.zeros((len(first), 0))]
         if first.score is not None:
             if self._keeps_scores:
-                kept += [batch.score for batch in batches]  # type: ignore[misc]
+                kept += [batch.score for batch in batches]
             if self._keeps_losses:
                 losses = [columns_of_losses(batch) for batch in batches]
                 kept += [both[:, which] for which in (0, 1) for both in losses]

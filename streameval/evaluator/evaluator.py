@@ -56,10 +56,12 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
-        task: ``"binary"`` or ``"multiclass"``; None: binary, unless ``labels`` has three or more.
+        task: ``"binary"``, ``"multiclass"``, or ``"multilabel"``: each event has a set of labels;
+            None: binary, unless ``labels`` has three or more.
         positive: Binary: the label that counts as positive.
-        threshold: Binary: ``score >= threshold`` is predicted positive where
-            an event has no ``y_pred``.
+        threshold: Binary, multi-label: ``score >= threshold`` is predicted positive where
+            an event has no ``y_pred``. Multi-label: one number, or a mapping with that of each
+            label.
         labels: The closed list of classes; a label outside it is refused, and
             one without an event is a class of support 0. Multi-class: rows of
             the confusion and distances of weighted kappa follow its order.
@@ -93,8 +95,9 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             ``score=`` in the forms of ``proba=``) with any finite number for every one of
             ``labels``, which it requires. Metrics of probabilities are undefined.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
-            squared weights, for weights that are not whole and fading windows, and, where no
-            score index is kept, the second moments of the losses.
+            squared weights, for weights that are not whole and fading windows; where no
+            score index is kept, the second moments of the losses; multi-label: how often two
+            labels occur together, for means over labels.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its
@@ -145,7 +148,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         task: TaskName | None = None,
         *,
         positive: object = True,
-        threshold: float = 0.5,
+        threshold: float | Mapping[Any, float] = 0.5,
         labels: Iterable[object] | None = None,
         metrics: Iterable[str] | None = None,
         bins: int = 10,

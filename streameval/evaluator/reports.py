@@ -447,6 +447,7 @@ class LabelCutPoints(Tabular, dict[Label, CutPoint]):
     """The best cut-point of each label by one rule."""
 
     __slots__ = ()
+    _right = CutPoint._fields
 
     @property
     def thresholds(self) -> dict[Label, float]:

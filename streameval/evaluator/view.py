@@ -90,7 +90,7 @@ from streameval.tasks.binary import BinaryInput, BinaryTask
 from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
 from streameval.tasks.predictions import PredictionsTask, ScoredInput
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Kernel
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
@@ -281,6 +281,14 @@ def _coded(given: Any, codes: Mapping[Label, Label], name: str) -> Any:
     return [_code(label, codes, name) for label in given] if name == "labels" else given
 
 
+def counts_state(task: str, name: str) -> str:
+    """The state with the counts of each class or label; MetricError where a task has none."""
+    for row in task_metrics(task):
+        if row.name == "f1_macro":
+            return row.state
+    raise MetricError(f"{name} is not for {TASKS[task].adjective} tasks")
+
+
 def _check_known(label: Label, known: Sequence[Label], kind: str) -> None:
     if label not in known:
         expected, near = f"one of {len(known)} {kind}", did_you_mean(str(label), known)
@@ -427,7 +435,7 @@ class Readings:
 
     @property
     def task(self) -> TaskName:
-        """``"binary"`` or ``"multiclass"``."""
+        """``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
         return self._context.plan.task
 
     @property
@@ -712,14 +720,18 @@ class Readings:
     def _without(self, metric: Metric, counts: Any) -> str:
         """Which classes, labels or events a mean leaves out, in words; empty where none."""
         undefined = self._context.undefined
-        if isinstance(counts, (LabelSetCounts, LabelRanking)):
-            of_sets = isinstance(counts, LabelSetCounts)
-            weight = (left_out_events if of_sets else left_out_rankings)(metric, counts, undefined)  # type: ignore[operator]
-            return f"without {count_text(weight)} events of no value" if weight else ""
+        weight: Weight = 0
+        if isinstance(counts, LabelSetCounts):
+            weight = left_out_events(metric, counts, undefined)
+        elif isinstance(counts, LabelRanking):
+            weight = left_out_rankings(metric, counts, undefined)
+        if weight:
+            events = "event" if weight == 1 else "events"
+            return f"without {count_text(weight)} {events} of no value"
         missing: list[Label] = []
         if isinstance(counts, LabelScores):
             missing = left_out_labels(metric, counts, undefined)
-        elif counts is not None and metric.rule is not None:
+        elif isinstance(counts, (ConfusionCounts, LabelCounts)):
             missing = left_out(metric, counts, undefined)
         if not missing:
             return ""
@@ -1127,10 +1139,7 @@ class Readings:
 
     def _counts(self, name: str) -> Counts:
         """The counts of each class or label; raises MetricError where the task has none."""
-        of_classes = {row.name: row for row in task_metrics(self._context.plan.task)}
-        if "f1_macro" not in of_classes:
-            raise MetricError(f"{name} is not for {self._context.plan.task} tasks")
-        state = of_classes["f1_macro"].state
+        state = counts_state(self._context.plan.task, name)
         counts: Counts = getattr(self._fed(name, state), state)
         return counts
 

@@ -82,7 +82,8 @@ class EventBatch:
     def true_labels(self) -> npt.NDArray[Any]:
         """The true labels themselves, one for each event."""
         if not self.labels:
-            return self.y_true
+            own: npt.NDArray[Any] = self.y_true
+            return own
         labels = np.empty(len(self.labels), dtype=object)
         labels[:] = self.labels
         named: npt.NDArray[Any] = labels[self.y_true]

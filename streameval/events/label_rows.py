@@ -68,8 +68,8 @@ class LabelRows:
         lengths = self.lengths[chosen]
         starts = np.zeros(len(chosen) + 1, dtype=np.int64)
         np.cumsum(lengths, out=starts[1:])
-        first = np.repeat(self.starts[chosen] - starts[:-1], lengths)
-        return self._taken(starts, first + np.arange(starts[-1]))
+        moved = np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        return self._taken(starts, moved + np.arange(starts[-1]))
 
     def _taken(self, starts: IntArray, cells: Any) -> Self:
         values = None if self.values is None else self.values[cells]

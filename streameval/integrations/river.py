@@ -175,12 +175,13 @@ class RiverMetric(river_metrics.base.ClassificationMetric, river_metrics.base.Re
         return isinstance(model, tuple(kinds))
 
     def __add__(self, other: river_metrics.base.Metric) -> river_metrics.base.Metrics:
-        base = river_metrics.base
+        base: Any = river_metrics.base
         of_numbers = TASKS[self.evaluator.task].truth == "numbers"
-        kind: Any = base.RegressionMetric if of_numbers else base.ClassificationMetric
+        kind = base.RegressionMetric if of_numbers else base.ClassificationMetric
         if not isinstance(other, kind):
             raise ValueError(f"{self.name} and {type(other).__name__} are not compatible")
-        return base.Metrics([self, other])
+        together: river_metrics.base.Metrics = base.Metrics([self, other])
+        return together
 
     @property
     def bigger_is_better(self) -> bool:

@@ -61,7 +61,8 @@ def _whole_labels(counts: LabelCounts) -> WholeCounts:
     labels, right, true, predicted = counts.per_class()
     whole = whole_weights([counts.total, *right, *true, *predicted])
     total, size = whole[0], len(labels)
-    columns = [whole[1 + n * size : 1 + (n + 1) * size] for n in range(3)]
+    rights, trues, guesses = (whole[1 + n * size : 1 + (n + 1) * size] for n in range(3))
+    columns = (rights, trues, guesses)
     for row, (c, t, p) in enumerate(zip(*columns, strict=True)):
         if (total - t - p + c) * _SUM_ROUNDING < total:
             # True negatives are a difference of float sums: below their rounding there are none.
@@ -73,7 +74,7 @@ def _whole_labels(counts: LabelCounts) -> WholeCounts:
                 p = total - t + c
             for column, weight in zip(columns, (c, t, p), strict=True):
                 column[row] = weight
-    return WholeCounts(labels, *columns, total)
+    return WholeCounts(labels, rights, trues, guesses, total)
 
 
 _SUM_ROUNDING = 10**9
@@ -229,8 +230,6 @@ def averaged(
         return _no_value(rule, *found, positive, undefined)
     check_choice("average", average, ("binary", "macro", "micro", "weighted", None))
     chosen = None if labels is None else _chosen(whole_counts(counts), chosen_labels(labels))
-    if isinstance(counts, LabelCounts) and chosen is None:
-        chosen = whole_counts(counts)
     if average == "micro":
         return _micro(rule, counts, chosen, undefined)
     whole = chosen or whole_counts(counts)
@@ -327,11 +326,11 @@ def _micro(
     rule: Rule, counts: Counts, chosen: WholeCounts | None, undefined: float | None
 ) -> float:
     """The rule of the counts of all classes added up, or of some: FP and FN may differ then."""
-    if chosen is None:
+    if chosen is None and isinstance(counts, ConfusionCounts):
         correct, total = pooled_counts(counts)
         parts = pooled_parts(rule, correct, total, len(counts.labels))
     else:
-        labels, *columns, total = chosen
+        labels, *columns, total = chosen or whole_counts(counts)
         correct, true, predicted = map(sum, columns)
         parts = rule.parts(correct, true, predicted, total * len(labels))
     if not total:

@@ -474,9 +474,9 @@ positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
 negative_likelihood_ratio = class_metric(NEGATIVE_LIKELIHOOD_RATIO)
 
 
-def checked_beta(beta: object) -> float:
+def checked_beta(beta: Any) -> float:
     """The parameter of F-beta; raises MetricError for what is no number from 0."""
-    if not isinstance(beta, Real) or isinstance(beta, bool) or not beta >= 0:
+    if not isinstance(beta, Real) or isinstance(beta, bool) or not float(beta) >= 0:
         raise MetricError(f"beta: expected a number of at least 0, got {shown(beta)}")
     return float(beta)
 

@@ -145,7 +145,8 @@ def samples_average(
     sizes, weights, _ = _whole_sizes(sets)
     terms = [[w * x for x in term(one)] for one, w in zip(sizes, weights, strict=True)]
     sums = [sum(column) for column in zip(*terms, strict=True)]
-    value = mean_of_scaled(*(sums or (0, 0, 0)), undefined)
+    scaled, defined, left = sums or (0, 0, 0)
+    value = mean_of_scaled(scaled, defined, left, undefined)
     if value is not None:
         return value
     return undefined_value(_NO_SAMPLE[rule.needs[0]] if any(sums) else NO_EVENTS, undefined)
@@ -296,9 +297,10 @@ def label_rows() -> Iterator[Metric]:
 
 
 def _label_row(rule: Rule, average: str, definition: str, params: tuple[str, ...]) -> Metric:
+    function: Any = functools.partial(label_average, rule, average=average)
     return Metric(
         name=f"{rule.name}_{average}",
-        function=functools.partial(label_average, rule, average=average),
+        function=function,
         state="label_counts",
         definition=definition,
         tasks=MULTILABEL,

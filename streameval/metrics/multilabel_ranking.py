@@ -20,8 +20,8 @@ from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
 from streameval.states.label_losses import LabelLosses
-from streameval.states.label_ranking import LabelRanking, RankedGroup
-from streameval.states.label_scores import LabelScores
+from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup, Term
+from streameval.states.label_scores import LabelScores, area
 
 __all__ = [
     "average_precision_samples",
@@ -73,7 +73,7 @@ def left_out_rankings(
     """The weight of the events that a mean over events leaves out, as they have no value."""
     if metric.name not in _LEFT_OUT or (undefined is not None and undefined == undefined):
         return 0
-    return ranking.weight_without(_LEFT_OUT[metric.name])
+    return ranking.weight - ranking.weight_with(all_labels=_LEFT_OUT[metric.name])
 
 
 def label_roc_auc(
@@ -98,8 +98,8 @@ def label_roc_auc(
     """
     check_choice("average", average, _AVERAGES)
     if average == "micro":
-        share = scores.pooled().auc
-        return _no_label(scores, undefined) if share is None else share
+        share = area(scores.pooled())
+        return share if share == share else _no_label(scores, undefined)
     if average is None:
         values = {}
         for label in scores.classes:
@@ -124,7 +124,7 @@ def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
     if not (positives and negatives):
         return Share(0, 0, weight)
     if not scores.exact:
-        return Share(float(scores.index(label).auc), 1.0, weight)  # type: ignore[arg-type]
+        return Share(area(scores.index(label)), 1.0, weight)
     return Share(scores.twice_u(label), 2 * positives * negatives, weight)
 
 
@@ -256,67 +256,35 @@ def label_calibration_error(
 
 # Rankings of the labels of one event
 
-_BITS = 128
-"""Terms of a mean are whole numbers of 2**-128: more than any rounding of the mean can show."""
-
-_Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
-"""From a group and the number of labels to what it adds: a numerator and a denominator."""
-
 
 def _sample_mean(
-    ranking: LabelRanking,
-    term: _Term,
-    undefined: float | None,
-    leaves_out: Callable[[int, int], bool] = lambda true, labels: False,
-) -> float | None:
-    """The mean over events of sums over their groups; None where all events are left out."""
-    labels = ranking.number_of_labels
-    exact = ranking.exact
-    scaled: list[float] = []
-    held: list[Weight] = []
-    left: list[Weight] = []
-    for group, weight in ranking.groups():
-        out = leaves_out(group.true, labels)
-        if group.found == group.true:
-            (left if out else held).append(weight)
-        if not out:
-            over, under = term(group, labels)
-            if over:
-                scaled.append(
-                    (weight * over << _BITS) // under  # type: ignore[operator]
-                    if exact
-                    else weight * (over / under)
-                )
-    total, outside = exact_sum(held), exact_sum(left)
+    ranking: LabelRanking, term: Term, undefined: float | None, *, n: Weight, certain: Weight = 0
+) -> float:
+    """The mean of a term over events of weight n; of those, the term of ``certain`` ones is 1."""
+    if not ranking.weight:
+        return undefined_value(NO_EVENTS, undefined)
+    if not n:
+        some = ranking.weight - ranking.weight_of_empty
+        return undefined_value(_ONE_SIDED if some else "no event has a label", undefined)
     value: float
-    if exact:
-        value = sum(scaled) / (int(total) << _BITS) if total else 0.0
+    if ranking.exact:
+        value = (ranking.summed(term) + (int(certain) << BITS)) / (int(n) << BITS)
     else:
-        value = math.fsum(scaled) / total if total else 0.0
-    if outside and undefined is not None and undefined == undefined:
-        return (value * total + undefined * outside) / (total + outside)
-    return value if total else None
+        value = (ranking.summed(term) + certain) / n
+    return _with_others(value, n, ranking.weight, undefined)
 
 
-def _defined(value: float | None, ranking: LabelRanking, undefined: float | None) -> float:
-    if value is not None:
+def _with_others(value: float, n: Weight, total: Weight, undefined: float | None) -> float:
+    """A mean over n events; the others count as `undefined`, if it is a number."""
+    if undefined is None or undefined != undefined or n == total:
         return value
-    return undefined_value(_ONE_SIDED if ranking.weight else NO_EVENTS, undefined)
+    return (value * n + undefined * (total - n)) / total
 
 
 _ONE_SIDED = "no event has some of the labels, and not all"
 
-
-def _one_sided(true: int, labels: int) -> bool:
-    return not 0 < true < labels
-
-
-def _unlabelled(true: int, labels: int) -> bool:
-    return not true
-
-
-_LEFT_OUT = {"roc_auc_samples": True, "average_precision_samples": False, "recall_at_k": False}
-"""From the metrics that not every event has to whether one with all labels has none either."""
+_LEFT_OUT = {"roc_auc_samples": False, "average_precision_samples": True, "recall_at_k": True}
+"""From the metrics that not every event has to whether one with all labels has a value."""
 
 
 def label_ranking_average_precision(
@@ -332,11 +300,8 @@ def label_ranking_average_precision(
     >>> label_ranking_average_precision(ranking)
     0.5
     """
-    return _defined(_sample_mean(ranking, _precision, undefined), ranking, undefined)
-
-
-def _precision(group: RankedGroup, labels: int) -> tuple[int, int]:
-    return group.precision() if group.true else (1, 1)
+    n, certain = ranking.weight, ranking.weight_of_empty
+    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n, certain=certain)
 
 
 def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -352,10 +317,8 @@ def average_precision_samples(ranking: LabelRanking, *, undefined: float | None 
     >>> average_precision_samples(ranking), average_precision_samples(ranking, undefined=0.0)
     (0.5, 0.25)
     """
-    value = _sample_mean(ranking, _precision, undefined, _unlabelled)
-    if value is None and ranking.weight:
-        return undefined_value("no event has a label", undefined)
-    return _defined(value, ranking, undefined)
+    n = ranking.weight_with(all_labels=True)
+    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n)
 
 
 def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -370,11 +333,7 @@ def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> 
     >>> coverage_error(ranking)
     2.0
     """
-    return _defined(_sample_mean(ranking, _coverage, undefined), ranking, undefined)
-
-
-def _coverage(group: RankedGroup, labels: int) -> tuple[int, int]:
-    return (group.reached if group.found == group.true else 0), 1
+    return _sample_mean(ranking, RankedGroup.coverage, undefined, n=ranking.weight)
 
 
 def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -388,7 +347,7 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
     >>> label_ranking_loss(ranking)
     0.5
     """
-    return _defined(_sample_mean(ranking, RankedGroup.wrong_pairs, undefined), ranking, undefined)
+    return _sample_mean(ranking, RankedGroup.wrong_pairs, undefined, n=ranking.weight)
 
 
 def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -403,8 +362,8 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     >>> roc_auc_samples(ranking)
     0.5
     """
-    value = _sample_mean(ranking, RankedGroup.right_pairs, undefined, _one_sided)
-    return _defined(value, ranking, undefined)
+    n = ranking.weight_with(all_labels=False)
+    return _sample_mean(ranking, RankedGroup.right_pairs, undefined, n=n)
 
 
 def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
@@ -446,20 +405,15 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     >>> recall_at_k(ranking, k=1), recall_at_k(ranking, k=2)
     (0.0, 1.0)
     """
-    hits = list(_hits(ranking, k))
-    empty = ranking.weight_without(both=False)
-    total = ranking.weight - empty
-    if not total:
+    hits, n = list(_hits(ranking, k)), ranking.weight_with(all_labels=True)
+    if not n:
         reason = "no event has a label" if ranking.weight else NO_EVENTS
         return undefined_value(reason, undefined)
     if ranking.exact:
-        scaled = sum((int(weight) << _BITS) // true for true, weight in hits)
-        value = scaled / (int(total) << _BITS)
+        value = sum((int(weight) << BITS) // true for true, weight in hits) / (int(n) << BITS)
     else:
-        value = math.fsum(weight / true for true, weight in hits) / total
-    if empty and undefined is not None and undefined == undefined:
-        return (value * total + undefined * empty) / (total + empty)
-    return value
+        value = math.fsum(weight / true for true, weight in hits) / n
+    return _with_others(value, n, ranking.weight, undefined)
 
 
 # Rows of the registry
@@ -521,20 +475,20 @@ def score_rows() -> Iterator[Metric]:
     )
     yield loss(
         name="log_loss",
-        function=label_log_loss,
+        function=label_log_loss,  # type: ignore[arg-type]
         definition="mean over labels of the binary log loss",
         high=math.inf,
         family="label_ranking",
     )
     yield loss(
         name="brier_score",
-        function=label_brier_score,
+        function=label_brier_score,  # type: ignore[arg-type]
         definition="mean over labels of the binary Brier score",
         family="label_ranking",
     )
     yield loss(
         name="expected_calibration_error",
-        function=label_calibration_error,
+        function=label_calibration_error,  # type: ignore[arg-type]
         definition="mean over labels of the expected calibration error, over bins",
     )
 

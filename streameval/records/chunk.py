@@ -100,6 +100,7 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
         "",
     ),
     "labels_of_list": ("name the labels of the list in their order with --labels", ""),
+    "label_scores": ("name the fields of other scores with --score", ""),
     "label_separator": (
         "of one text give --label-separator with what stands between the labels, such as '|'",
         'write them as a list of texts: ["a", "b"]',

@@ -339,7 +339,7 @@ def _labels(
     """The labels or sets of labels, and the positions of cells that are neither."""
     kept: dict[str, Any] = {}
     unreadable: set[str] = set()
-    read = partial(label_from_text, label_type=label_type)
+    read: Callable[[str], Any] = partial(label_from_text, label_type=label_type)
     if one.kind == "labels":
         read = _set_reader(one, read)
     for text in cells.distinct():

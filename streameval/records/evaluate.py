@@ -445,7 +445,9 @@ def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
 def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that were given, for an engine, which has the same defaults."""
     defaults = _defaults()
-    of_engine = {name: value for name, value in given.items() if value is not defaults[name]}
+    of_engine = {n: value for n, value in given.items() if value is not defaults.get(n, False)}
+    if of_engine.pop("as_scores", False):
+        of_engine["score"] = of_engine.pop("proba")
     if "negative" in of_engine and "positive" in of_engine and "labels" not in of_engine:
         of_engine["labels"] = [of_engine.pop("negative"), given["positive"]]
     return of_engine

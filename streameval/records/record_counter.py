@@ -410,7 +410,14 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
         options["labels"] = found
     if isinstance(spec.threshold, Mapping):
         read = _label_reader(_sample(spec, first))
-        options["threshold"] = {read(text): value for text, value in spec.threshold.items()}
+        options["threshold"] = limits = {read(one): at for one, at in spec.threshold.items()}
+        for label in options.get("labels") or ():
+            if label not in limits:
+                raise InputError(
+                    spec.wording.where("threshold"),
+                    expected="a threshold of each label",
+                    got=f"none of {shown(label)}",
+                )
     if spec.binary:
         options["positive"] = positive = _positive(spec, first)
         if spec.negative is not None:

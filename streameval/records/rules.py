@@ -32,35 +32,20 @@ RULES = (
         lambda spec: spec.kind not in task_names() and shown(spec.kind),
         f"{{task}}: expected {one_of_tasks()}, got {{given}}",
     ),
-    Rule(
-        "score of numbers",
-        lambda spec: spec.has("score") and not {"score", "proba"} & {*spec.task_fields},
-        "{score} conflicts with {this_task}",
+    *(
+        Rule(
+            f"{name} of numbers",
+            lambda spec, name=name: (
+                getattr(spec, name) is not None and not {"score", "proba"} & {*spec.task_fields}
+            ),
+            f"{{{name}}} conflicts with {{this_task}}",
+        )
+        for name in ("score", "proba", "labels", "threshold", "max_scores")
     ),
     Rule(
         "score of the task",
         lambda spec: spec.has("score") and "score" not in spec.task_fields,
         "{score} conflicts with {this_task}",
-    ),
-    Rule(
-        "proba of the task",
-        lambda spec: spec.proba is not None and "proba" not in spec.task_fields,
-        "{proba} conflicts with {this_task}",
-    ),
-    Rule(
-        "labels of the task",
-        lambda spec: spec.labels is not None and spec.task_fields["y_true"] == "number",
-        "{labels} conflicts with {this_task}",
-    ),
-    Rule(
-        "threshold of the task",
-        lambda spec: spec.threshold is not None and "proba" not in spec.task_fields,
-        "{threshold} conflicts with {this_task}",
-    ),
-    Rule(
-        "max_scores of the task",
-        lambda spec: spec.max_scores is not None and "proba" not in spec.task_fields,
-        "{max_scores} conflicts with {this_task}",
     ),
     Rule(
         "a predicted value",

@@ -262,6 +262,14 @@ class Spec:
                     else f"one named {pattern.prefix + pattern.suffix!r}, without a label",
                     remedy=f"name them with {option(name)}",
                 )
+            wanted = set(map(str, self.labels or matching))
+            if self.task_fields["y_true"] == "labels" and wanted != set(matching):
+                raise InputError(
+                    source,
+                    expected=f"one column for each of {option('labels')}, for {given}",
+                    got=", ".join(matching.values()),
+                    remedy=f"name each with {option(name, self.wording.forms['proba_pairs'])}",
+                )
         return replace(self, **found) if found else self
 
     def field_requests(self) -> list[FieldRequest]:

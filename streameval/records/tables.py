@@ -151,7 +151,7 @@ def _column(values: Any, field: FieldRequest) -> Column:
             return probability_block(values, field.path)
     array = column_array(values, field.path)
     if field.kind == "indicator":
-        return _flags(array)
+        array = _flags(array)
     if array.dtype.kind in "biuf":
         return array
     values_of: list[Any] = array.tolist()

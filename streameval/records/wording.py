@@ -84,7 +84,7 @@ CALL = Wording(
 ENGINE = Wording(
     others=(
         *("a known task", "proba or score", "a window of parts", "score of numbers"),
-        *("proba of the task", "separator of label sets"),
+        *("proba of numbers", "separator of label sets"),
     ),
     texts={
         "a prediction": "evaluate: expected y_pred=, score= or proba=, got none of them; name the "
@@ -108,7 +108,7 @@ KEYS = Wording(
         "multiclass": 'evaluator.task = "multiclass"',
     },
     others=(
-        *("score of numbers", "proba of the task", "labels of the task"),
+        *("score of numbers", "proba of numbers", "labels of numbers"),
         *("metric of the task", "metric of counts"),
     ),
     texts={

@@ -12,7 +12,7 @@ from streameval.states.backend import compiled
 from streameval.states.fields import MOST_WEIGHT, never_counted
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.exact_columns import LimbRows, dots
-from streameval.states.sums.exact_sum import ExactSum
+from streameval.states.sums.exact_sum import ExactSum, largest_shift, numerators
 from streameval.states.sums.fixed_point import chunks
 from streameval.states.sums.sum_vector import Field, SumVector
 
@@ -118,18 +118,19 @@ class ErrorSums(SumVector):
 
     def moments(self) -> Moments:
         """All sums over one denominator."""
-        self._settle()
+        if self._queue is not None:
+            self._settle()
         count, true, predicted, *squares, under = self._values
-        shift = max(
-            [true.shift, predicted.shift, under.shift, *(-(-part.shift // 2) for part in squares)]
-        )
+        means = (true, predicted, under)
+        shift = max(largest_shift(means), (largest_shift(squares) + 1) // 2)
+        of_true, of_predicted, of_under = numerators(means, shift)
         weight, over = count.as_integer_ratio()
         return Moments(
             weight,
-            true.over(shift),
-            predicted.over(shift),
-            *[part.over(2 * shift) for part in squares],
-            under.over(shift),
+            of_true,
+            of_predicted,
+            *numerators(squares, 2 * shift),
+            of_under,
             shift,
             over.bit_length() - 1,
         )

@@ -49,7 +49,9 @@ def _products(models: int) -> tuple[tuple[int, int], ...]:
     for a in range(models):
         found += [(ONE, error(a)), (ONE, absolute(a)), (TRUE, square(a)), (TRUE_SQUARE, square(a))]
     for a, b in combinations_with_replacement(range(models), 2):
-        found += [(kind(a), kind(b)) for kind in (error, absolute, square) if a < b or kind != absolute]
+        found += [
+            (kind(a), kind(b)) for kind in (error, absolute, square) if a < b or kind != absolute
+        ]
     return tuple(found) if models else ()
 
 

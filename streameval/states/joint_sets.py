@@ -11,7 +11,13 @@ import numpy.typing as npt
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, IntArray, Weight
-from streameval.states.fields import Fields, cell_weights, check_mergeable, never_counted, same_forms
+from streameval.states.fields import (
+    Fields,
+    cell_weights,
+    check_mergeable,
+    never_counted,
+    same_forms,
+)
 from streameval.states.sums.cell_sums import weights_by
 from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
@@ -109,7 +115,12 @@ class JointSets(SumVector):
         table = np.empty((len(cells.true), 1 + 2 * self.models), dtype=np.int64)
         table[:, 0], table[:, 1::2], table[:, 2::2] = cells.true, cells.hits, cells.predicted
         weight = cells.weight.tolist() if cells.weight.dtype == object else cells.weight
-        return {"exact": self._exact, "models": self.models, "sizes": table.ravel(), "cells": weight}
+        return {
+            "exact": self._exact,
+            "models": self.models,
+            "sizes": table.ravel(),
+            "cells": weight,
+        }
 
     def _read(self, fields: Fields) -> None:
         models = fields.integer("models", 0, MAX_MODELS)

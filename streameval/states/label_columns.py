@@ -55,11 +55,10 @@ def cell_columns(batch: EventBatch) -> Iterator[CellColumn]:
     labels, weight, length = batch.labels, batch.weight, len(batch)
     true = _by_code(batch.y_true, len(labels))
     if isinstance(batch.score, LabelRows):
-        held = batch.score.values != 0.0
-        scored = _by_code(batch.score, len(labels), held)
+        values: Any = batch.score.values
+        scored = _by_code(batch.score, len(labels), values != 0.0)
         columns: Iterable[tuple[Label, Any, FloatArray]] = (
-            (labels[code], rows, batch.score.values[cells])
-            for code, (rows, cells) in scored.items()
+            (labels[code], rows, values[cells]) for code, (rows, cells) in scored.items()
         )
     else:
         columns = (

@@ -50,6 +50,7 @@ class LabelCounts(CellSums):
     NAME = "label_counts"
     TALLY = "NativeLabelTally"
     COLUMNS = {"label": True, "outcome": False}  # noqa: RUF012
+    MOST = MISS
     OPTIONAL = frozenset({"closed"})
 
     closed: tuple[Label, ...] | None

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import Weight
-from streameval.states.label_counts import outcomes
+from streameval.states.fields import Fields
+from streameval.states.label_counts import MISS, outcomes
 from streameval.states.sums.cell_sums import CellSums, weights_by
 
 
@@ -29,6 +31,7 @@ class LabelPairs(CellSums):
     __slots__ = ()
     NAME = "label_pairs"
     COLUMNS = {"first": True, "outcome": False, "second": True, "other": False}  # noqa: RUF012
+    MOST = MISS
 
     def cells(self) -> Iterator[tuple[Any, ...]]:
         """A label and its outcome, a later label and its outcome, and their weight."""
@@ -69,3 +72,8 @@ class LabelPairs(CellSums):
             for pair, by in zip(distinct.tolist(), sums, strict=True):
                 (a, first), (b, second) = (divmod(one, 3) for one in divmod(pair, span))
                 yield (labels[ascending[a]], first, labels[ascending[b]], second), by
+
+    def _read(self, fields: Fields) -> None:
+        super()._read(fields)
+        if any(not first < second for first, _, second, _ in self._cells):
+            raise StateError("label_pairs: expected two labels, the first before the second")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,7 +46,7 @@ class RankedGroup(NamedTuple):
 
     # What a group adds to a metric of its event, as numerator and denominator; of arrays too.
 
-    def precision(self) -> tuple[int, int]:
+    def precision(self, labels: int) -> tuple[int, int]:
         """Share of true labels among those of at least this score, for each of its true labels."""
         return self.group * self.found, self.true * self.reached
 
@@ -61,6 +61,26 @@ class RankedGroup(NamedTuple):
         tied = self.reached - self.above - self.group
         below = false - (self.reached - self.found)
         return self.group * (2 * below + tied), 2 * self.true * false
+
+    def coverage(self, labels: int) -> tuple[int, int]:
+        """How many labels to take to have all true ones, in the lowest of their groups."""
+        return (self.reached if self.found == self.true else 0), 1
+
+    def whole(self, labels: int) -> tuple[int, int]:
+        """1 in the lowest group of an event that has all labels, else 0."""
+        return int(self.true == self.found == labels > 0), 1
+
+
+Term: TypeAlias = Callable[[RankedGroup, int], tuple[int, int]]
+"""From a group and the number of labels to what it adds, as numerator and denominator."""
+
+BITS = 128
+"""Terms are whole numbers of 2**-128: more than any rounding of a mean can show."""
+
+
+def _units(term: tuple[int, int]) -> int:
+    over, under = term
+    return (over << BITS) // under if over else 0
 
 
 def group_of(key: Key, labels: int) -> RankedGroup:
@@ -93,7 +113,7 @@ class LabelRanking(SumVector):
 
     # The cells of the base are by the numbers of a group, by a place (true, place), and, where
     # labels are discovered, by (label,).
-    __slots__ = ("_order", "declared")
+    __slots__ = ("_kept", "_order", "declared")
     NAME = "label_ranking"
     VALIDATED = True
     KEYS = frozenset(
@@ -101,12 +121,14 @@ class LabelRanking(SumVector):
     ) | {*_COLUMNS}
     OPTIONAL = frozenset({"labels", "label_weights"})
 
-    weight = Field[Weight]()  # type: ignore[assignment]
+    weight = Field[Weight]()
 
     def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
         super().__init__()
         self.declared = declared
         self._order = {label: n for n, label in enumerate(sorted(declared or ()))}
+        # Sums over groups that have been read, which each event then keeps current.
+        self._kept: dict[Term, int] = {}
 
     def _empty(self) -> LabelRanking:
         return LabelRanking(self.declared)
@@ -140,18 +162,43 @@ class LabelRanking(SumVector):
         """The weight of the events without labels."""
         return self._cells.get(EMPTY, 0)
 
-    def weight_without(self, both: bool) -> Weight:
-        """The weight of the events without labels; with ``both`` of those with all labels too."""
-        weights = [self.weight_of_empty]
-        every = self.number_of_labels
-        if both and every:
-            weights += [w for group, w in self.groups() if group.true == group.found == every]
-        return sum(weights) if self._exact else math.fsum(weights)
+    def weight_with(self, *, all_labels: bool) -> Weight:
+        """The weight of the events with a label; with those of all labels, or without them."""
+        if self._exact:
+            full = 0 if all_labels else self.summed(RankedGroup.whole) >> BITS
+            return self.weight - self.weight_of_empty - full
+        labels = self.number_of_labels
+        return math.fsum(
+            weight
+            for group, weight in self.groups()
+            if group.true == group.found and 0 < group.true < labels + all_labels
+        )
+
+    def summed(self, term: Term) -> Any:
+        """Σ weight · term of each group: whole numbers of 2**-128, or a float of float weights.
+
+        Each term is rounded down. Cost: O(kinds of groups); where labels are declared, O(1) from
+        the second read on.
+        """
+        labels = self.number_of_labels
+        if not self._exact:
+            return math.fsum(
+                weight * (over / under)
+                for group, weight in self.groups()
+                for over, under in (term(group, labels),)
+                if over
+            )
+        if term not in self._kept:
+            total = sum(weight * _units(term(group, labels)) for group, weight in self.groups())
+            if self.declared is None:
+                return total
+            self._kept[term] = int(total)
+        return self._kept[term]
 
     @property
     def places(self) -> dict[tuple[int, int], Weight]:
         """From (labels of the event, labels ranked before a true label) to the weight."""
-        return {key: weight for key, weight in self._cells.items() if len(key) == 2}  # type: ignore[misc]
+        return {key: weight for key, weight in self._cells.items() if len(key) == 2}
 
     # Counting
 
@@ -197,6 +244,20 @@ class LabelRanking(SumVector):
         self._values[0] += weight
         for key in terms:
             self._add_cell(key, weight)
+        if self._kept:
+            labels = len(self._order)
+            groups = [group_of(key, labels) for key in terms if len(key) == 5]
+            for term in self._kept:
+                units = sum([_units(term(group, labels)) for group in groups])
+                self._kept[term] += int(weight) * units
+
+    def _promote(self) -> None:
+        super()._promote()
+        self._kept.clear()
+
+    def _merge(self, other: LabelRanking, times: int) -> None:
+        super()._merge(other, times)
+        self._kept.clear()
 
     def _fault(self, terms: list[Key] | None = None) -> str:
         keys = self._cells if terms is None else terms
@@ -210,6 +271,7 @@ class LabelRanking(SumVector):
         batch: EventBatch = y_true
         if not len(batch) or batch.score is None:
             return
+        self._kept.clear()
         self._values[0] += len(batch) if weight is None else total_weight(weight)
         sparse = isinstance(batch.score, LabelRows)
         width = len(batch.score.codes) // len(batch) + 1 if sparse else batch.score.shape[1]
@@ -337,6 +399,8 @@ class LabelRanking(SumVector):
 
     def _check(self) -> None:
         super()._check()
+        for term, total in self._kept.items():
+            assert self.copy().summed(term) == total
         self._check_sound(Fields(self.to_state(), self.NAME, self.KEYS, self.OPTIONAL))
 
 
@@ -379,7 +443,7 @@ class Entries(NamedTuple):
         if zero.any():
             low = np.bincount(events[scores < 0.0], minlength=len(true))
             reached[zero] = -1 - low[own[zero]]
-        columns = (true[own], found, group, above + from_bottom, reached + from_bottom)
+        columns: Any = true[own], found, group, above + from_bottom, reached + from_bottom
         yield own, columns
 
     def places(
@@ -413,6 +477,7 @@ def entries_of(batch: EventBatch, code: Mapping[Label, int]) -> Entries:
     width, score, rows = len(code), batch.score, batch.y_true.rows
     true = own[batch.y_true.codes]
     if isinstance(score, LabelRows):
+        assert score.values is not None
         cells, values = score.rows * width + own[score.codes], score.values
     else:
         columns = np.array([code[label] for label in batch.score_labels], dtype=np.int64)

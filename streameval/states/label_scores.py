@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import numpy as np
@@ -11,7 +12,12 @@ from streameval.events.values import MAX_WEIGHT, Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
 from streameval.states.ranking.coarse_score import checked_limit, coarse_column
-from streameval.states.ranking.score_groups import ScoreGroups, group_scores, groups_to_state
+from streameval.states.ranking.score_groups import (
+    ScoreGroups,
+    auc_of_groups,
+    group_scores,
+    groups_to_state,
+)
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.sum_vector import Form, Parts
@@ -48,7 +54,7 @@ class LabelScores(LabelColumns):
         return ScoreIndex(max_scores=self.max_scores)
 
     def _held(self, column: ScoreIndex) -> Weight:
-        return column.positives + column.negatives
+        return _total(column, True) + _total(column, False)
 
     def _empty(self) -> Self:
         return type(self)(self.declared, max_scores=self.max_scores)
@@ -92,7 +98,7 @@ class LabelScores(LabelColumns):
         index = self._columns.get(label)
         if index is None:
             return positives, negatives
-        return positives + index.positives, negatives + index.negatives
+        return positives + _total(index, True), negatives + _total(index, False)
 
     def twice_u(self, label: Label) -> int:
         """Twice the weight of the pairs in which an event with the label outscores another one.
@@ -164,6 +170,24 @@ class LabelScores(LabelColumns):
     def true_count(self, label: Label) -> Weight:
         """The weight of the events that have a label."""
         return self.sides(label)[0]
+
+
+def _total(index: ScoreIndex, positive: bool) -> Weight:
+    """The weight of one side; of floats the same in any order."""
+    if index.exact:
+        return index.positives if positive else index.negatives
+    groups = index.groups()
+    return math.fsum((groups.positives if positive else groups.negatives).tolist())
+
+
+def area(index: ScoreIndex) -> float:
+    """The AUC of an index, the same bits of the same content; nan without one of the sides."""
+    if index.exact:
+        share = index.auc
+        return math.nan if share is None else share
+    scores, *sides = index.groups()
+    positives, negatives = ((scores[side > 0], side[side > 0]) for side in sides)
+    return auc_of_groups(positives, negatives)
 
 
 def _add_zeros(index: ScoreIndex, positive: bool, weight: Weight) -> None:

@@ -45,7 +45,7 @@ class LabelSquares(SumVector):
     NAME = "label_squares"
     VALIDATED = True
 
-    weight = Field[Weight]()  # type: ignore[assignment]
+    weight = Field[Weight]()
     precision = Field[Weight](None, UNIT)
     """Σ weight · average precision², in units of 2**-60."""
     wrong_pairs = Field[Weight](None, UNIT)
@@ -83,7 +83,7 @@ class LabelSquares(SumVector):
         labels, true = len(self.declared), len(y_true)
         keys = self._ranking._terms_of(y_true, given, None)
         groups = [group_of(key, labels) for key in keys if len(key) == 5] if true else []
-        shares = [_sum(group.precision() for group in groups)]
+        shares = [_sum(group.precision(labels) for group in groups)]
         shares += [_sum(group.wrong_pairs(labels) for group in groups)]
         shares += [_sum(group.right_pairs(labels) for group in groups if true < labels)]
         loss = brier = 0.0
@@ -117,13 +117,17 @@ class LabelSquares(SumVector):
         # By score, and by label in the declared order: in that order a single event adds.
         entries = entries_of(batch, self._ranking._order)
         own, columns = next(iter(entries.groups(true)), (true[:0], (true[:0],) * 5))
-        group = RankedGroup(*columns)
+        group: Any = RankedGroup(*columns)
         if (group.reached < 0).any():
             bottom = group.reached < 0
             group.reached[bottom] += labels + 1
             group.above[bottom & (group.above < 0)] += labels + 1
         mixed = group.true < labels
-        parts = [group.precision(), group.wrong_pairs(labels), group.right_pairs(labels)]
+        parts: list[Any] = [
+            group.precision(labels),
+            group.wrong_pairs(labels),
+            group.right_pairs(labels),
+        ]
         parts[2] = parts[2][0] * mixed, np.where(mixed, parts[2][1], 1)
         shares = [_by_event(own, np.true_divide(*part), len(batch)) for part in parts]
         shares += self._losses(batch, entries)

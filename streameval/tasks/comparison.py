@@ -36,7 +36,9 @@ class ComparisonTask(Task):
     adjective = "comparison"
     evaluated = False
 
-    def of_models(self, events: Sequence[Any], classes: tuple[Label, ...] | None) -> tuple[Any, Any]:
+    def of_models(
+        self, events: Sequence[Any], classes: tuple[Label, ...] | None
+    ) -> tuple[Any, Any]:
         """The truth, and what was predicted, of the models' validated events of one."""
         true, predicted = events[0][0], tuple([event[1] for event in events])
         if classes is not None:
@@ -110,7 +112,9 @@ class NumberComparisonTask(ComparisonTask):
 
     name = "number_comparison"
 
-    def columns_of_models(self, batches: Sequence[EventBatch], classes: Any) -> tuple[Any, Any, Any]:
+    def columns_of_models(
+        self, batches: Sequence[EventBatch], classes: Any
+    ) -> tuple[Any, Any, Any]:
         return batches[0].y_true, np.column_stack([batch.y_pred for batch in batches]), ()
 
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
@@ -145,7 +149,9 @@ class SetComparisonTask(ComparisonTask):
         sizes = [(len(true & predicted), len(predicted)) for _, predicted, *_ in events]
         return len(true), tuple([size for pair in sizes for size in pair])
 
-    def columns_of_models(self, batches: Sequence[EventBatch], classes: Any) -> tuple[Any, Any, Any]:
+    def columns_of_models(
+        self, batches: Sequence[EventBatch], classes: Any
+    ) -> tuple[Any, Any, Any]:
         columns = []
         for batch in batches:
             hits = batch.y_true.common(batch.y_pred, len(batch.labels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar
@@ -39,6 +40,10 @@ _FLAGS = "indicators: 0 and 1, or False and True"
 _LIKELY = 0.5
 """The threshold of a label that ``threshold=`` does not name; only of discovered labels."""
 
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_NO_LABELS = (bool, float, np.bool_, np.floating)
+"""In a list of labels they are likelier to be indicators."""
+
 _NOTHING = -1
 """In place of a number of labels: the event has no such part."""
 
@@ -63,21 +68,22 @@ class LabelSetInput(ClassInput):
         """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
         if isinstance(threshold, list):
             threshold = dict(threshold)
+        limit: float | dict[Label, float]
         if not isinstance(threshold, Mapping):
             least = limit = canonical_score(threshold, "threshold")
         else:
-            limit = {
+            limit = limits = {
                 self._label(name, "threshold"): canonical_score(value, "threshold")
                 for name, value in threshold.items()
             }
-            missing = [label for label in self.classes if label not in limit]
+            missing = [label for label in self.classes if label not in limits]
             if missing:
                 raise InputError(
                     "threshold",
                     expected="a threshold of each of labels=, or one number",
                     got=f"none of {shown(missing[0])}",
                 )
-            least = min(limit.values(), default=_LIKELY)
+            least = min(limits.values(), default=_LIKELY)
         if least <= 0 and not self.closed:
             raise InputError(
                 "threshold",
@@ -183,7 +189,7 @@ class LabelSetInput(ClassInput):
         if array is None or not hasattr(array, "__len__"):
             return None
         row = array if isinstance(array, (list, tuple)) else array.tolist()
-        numbers = bool(row) and all(type(one) in (bool, int, float) for one in row)
+        numbers = bool(row) and all(isinstance(one, _NUMBERS) for one in row)
         numeric = isinstance(array, np.ndarray) and array.dtype.kind in "bfiu"
         # Among labels that are texts, numbers are no labels.
         numeric = numeric or (numbers and self.closed and self._named_by_text())
@@ -207,7 +213,7 @@ class LabelSetInput(ClassInput):
 
     @staticmethod
     def _flag(value: Any, field: str, position: int | None, label: object) -> bool:
-        number = isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+        number = isinstance(value, _NUMBERS)
         if number and value in (0, 1):
             return bool(value)
         got = f"{shown(value)} of {shown(label)}"
@@ -230,7 +236,8 @@ class LabelSetInput(ClassInput):
                 expected = f"{len(self.classes)} scores, in the order of labels="
                 raise InputError(field, expected=expected, got=f"{len(row)}")
             given = dict(zip(self.classes, row, strict=True))
-        known, scores = self.known, {}
+        known = self.known
+        scores: dict[Label, float] = {}
         for name, value in given.items():
             try:
                 label = known[name]
@@ -255,6 +262,7 @@ class LabelSetInput(ClassInput):
             got=f"{shown(score)} of {shown(label)}",
             position=position,
             remedy="pass other scores as score=",
+            remedy_code="label_scores",
         )
 
     def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
@@ -385,14 +393,16 @@ class LabelSetInput(ClassInput):
             flat = list(chain.from_iterable(rows))
             try:
                 distinct, codes = factorised(flat)
-            except TypeError:
-                distinct, codes = [None], np.zeros(0, dtype=np.int64)
-            width = len(self.classes)
-            flags = all(type(one) in (bool, int, float) and one in (0, 1) for one in distinct)
-            if not flags and not any(type(one) in (bool, float) for one in distinct):
+            except TypeError:  # no label, which is refused below
+                distinct, codes = [math.nan], np.zeros(0, dtype=np.int64)
+            flags = [isinstance(one, _NUMBERS) and one in (0, 1) for one in distinct]
+            others = any(isinstance(one, _NO_LABELS) for one in distinct)
+            if not others and not (any(flags) and self._may_have_indicators(rows)):
                 return self._of_codes(rows, distinct, codes, field, names)
-            likely = flags and (width > 2 or isinstance(next(iter(self.classes), 0), str))
-            if likely and kinds <= {list, tuple} and all(len(row) == width for row in rows):
+            width = len(self.classes)
+            several = width > 2 or self._named_by_text()
+            lists = kinds <= {list, tuple} and all(len(row) == width for row in rows)
+            if self.closed and several and lists and all(flags):
                 return self._of_matrix(np.array(rows).reshape(len(rows), width), field)
         sets = [self._set(value, field, n) for n, value in enumerate(rows)]
         for found in sets:
@@ -401,6 +411,11 @@ class LabelSetInput(ClassInput):
                     check_same_kind(next(iter(names)), label, field)
                 names.setdefault(label, len(names))
         return LabelRows.of_sets([[names[label] for label in found] for found in sets])
+
+    def _may_have_indicators(self, rows: Sequence[Any]) -> bool:
+        """Whether a row with 0 or 1 in it may be of indicators, as of one event."""
+        width = len(self.classes)
+        return self.closed and (self._named_by_text() or any(len(row) == width for row in rows))
 
     def _of_codes(
         self,
@@ -526,6 +541,7 @@ class LabelSetInput(ClassInput):
     ) -> LabelRows:
         """The labels that scores predict."""
         if isinstance(scores, LabelRows):
+            assert scores.values is not None
             limits = np.array([self.limit(label) for label in names], dtype=np.float64)
             rows = scores.kept(scores.values >= limits[scores.codes])
             return LabelRows(rows.starts, rows.codes)
@@ -641,3 +657,27 @@ def _written_sets(
         sets.append(None if count < 0 else [labels[code] for code in own])
         start += max(count, 0)
     return sets
+
+
+def predicted_set(flags: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Label -> flag of a model's prediction, which may have both probabilities of each label.
+
+    >>> predicted_set({"spam": {False: 0.5, True: 0.5}, "ad": True})
+    {'spam': False, 'ad': True}
+    """
+    return {
+        label: max(one, key=lambda flag: one[flag]) if isinstance(one, Mapping) else one
+        for label, one in flags.items()
+    }
+
+
+def predicted_scores(shares: Mapping[Any, Any]) -> dict[Any, float]:
+    """Label -> score of a model's prediction, which may have both probabilities of each label.
+
+    >>> predicted_scores({"spam": {False: 0.25, True: 0.75}, "ad": True})
+    {'spam': 0.75, 'ad': 1.0}
+    """
+    return {
+        label: float(one.get(True, 0.0) if isinstance(one, Mapping) else one)
+        for label, one in shares.items()
+    }

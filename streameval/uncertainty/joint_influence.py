@@ -191,9 +191,7 @@ def _of_model(compared: Compared, cells: SetColumns, model: int, own: StateSet) 
         sums = [int(weight @ column) for column in columns]
         _, slopes = derivatives(rule, *sums, events * labels)
         c, t, p = (slope / labels for slope in slopes)
-        return lambda part: (
-            c * part.hits[:, model] + t * part.true + p * part.predicted[:, model]
-        )
+        return lambda part: c * part.hits[:, model] + t * part.true + p * part.predicted[:, model]
 
     def ratios(part: SetColumns) -> tuple[FloatArray, FloatArray]:
         parts = [

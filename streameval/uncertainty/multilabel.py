@@ -100,11 +100,13 @@ def _of_sizes(request: IntervalRequest, rule: Rule, sets: LabelSetCounts, labels
     third = (predicted + true - hits) / n / 3 or labels / 4
     cells.append(((third, 2 * third, 2 * third), 1.0))
     scale = 1 << 40
-    sums = [round(x * scale) for x in (hits + third, true + 2 * third, predicted + 2 * third)]
+    right, has, given = (
+        round(x * scale) for x in (hits + third, true + 2 * third, predicted + 2 * third)
+    )
     pooled = round((n + 1) * labels * scale)
-    if not rule.parts(*sums, pooled)[1]:
+    if not rule.parts(right, has, given, pooled)[1]:
         return no_ends("the value is at the edge of being undefined")
-    smooth, slopes = derivatives(rule, *sums, pooled)
+    smooth, slopes = derivatives(rule, right, has, given, pooled)
     by_hits, by_true, by_predicted = (slope / labels for slope in slopes)
     influences = [
         (h * by_hits + t * by_true + p * by_predicted, weight / (n + 1))
@@ -166,9 +168,9 @@ def _label_slopes(
         found[label] = (table, own, every, *derivatives(rule, *own, every))
     if average == "micro":
         # All labels have one factor, and one total.
-        sums = [sum(own[at] for _, own, *_ in found.values()) for at in range(3)]
+        c, t, p = (sum(own[at] for _, own, *_ in found.values()) for at in range(3))
         every = sum(every for _, _, every, *_ in found.values())
-        smooth, slopes = derivatives(rule, *sums, every)
+        smooth, slopes = derivatives(rule, c, t, p, every)
         by = [slope / len(found) for slope in slopes]
         return {label: (row[0], by) for label, row in found.items()}, smooth
     if average == "macro":

@@ -44,7 +44,7 @@ def by_event_squares(request: IntervalRequest) -> Ends:
     n = request.n
     if name.endswith("_samples"):
         # Of the events that have a value; the others are in no sum.
-        held = weight - float(state.weight_without(name == "roc_auc_samples"))
+        held = float(state.weight_with(all_labels=name != "roc_auc_samples"))
         n, weight = n * held / weight, held
     elif name == "label_ranking_average_precision":
         square += float(state.weight_of_empty)

@@ -1796,8 +1796,7 @@ def test_a_run_of_label_sets(counted: tuple[CountedRun, Shown]) -> None:
         falling = sorted((view[metric] for view in views.values()), reverse=True)
         shown.expect_column("#by-label", key, [f"{value:.4f}" for value in falling])
     low = {
-        tag: view.report(["f1"], intervals=0.95).rows[0].interval.low  # type: ignore[union-attr]
-        for tag, view in views.items()
+        tag: view.report(["f1"], intervals=0.95).rows[0].interval.low for tag, view in views.items()
     }
     shown.page.locator('#by-label th[data-key="low"] button').click()
     shown.expect_column("#by-label", "label", sorted(TAGS, key=low.__getitem__, reverse=True))

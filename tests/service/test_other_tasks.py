@@ -143,8 +143,8 @@ def test_late_truths_and_their_corrections(
     found = exported(command, here / "out")
     assert found["all.state"] == case.expected(rows[:380]).to_bytes()
     recent = se.Panes("1h", pane="5m", lateness="1h")
-    panes = case.expected(rows[:380], window=recent).total
-    counted = evaluation_from_bytes(found["recent.state"]).total
+    panes: Any = case.expected(rows[:380], window=recent).total
+    counted: Any = evaluation_from_bytes(found["recent.state"]).total
     assert counted.report().to_dict()["metrics"] == panes.report().to_dict()["metrics"]
     by_pane = [
         [(start, row.value) for start, (_, (row,)) in view.pane_reports([case.metric], {}).items()]
@@ -272,11 +272,22 @@ def test_a_store_keeps_the_states_it_was_begun_with(
     configure(**base)
     assert command("run", "run.toml", "--until-end").code == 0
     if case.truth == "tags":
-        for key, other in (("threshold", 0.4), ("labels", [*LABELS, "x"])):
-            configure(**base | {"evaluator": {**base["evaluator"], key: other}})
+        for key, changed in (("threshold", 0.4), ("labels", [*LABELS, "x"])):
+            configure(**base | {"evaluator": {**base["evaluator"], key: changed}})
             refused = command("run", "run.toml", "--until-end")
             assert refused.code == 2
             assert f"evaluator.{key}" in refused.err
+    kept = {"regression": "median_absolute_error", "multilabel": "roc_auc_macro"}[case.task]
+    more = base | {"evaluator": {**base["evaluator"], "metrics": [case.metric, kept]}}
+    configure(**more)
+    refused = command("run", "run.toml", "--until-end")
+    assert refused.code == 2
+    assert "evaluator.metrics" in refused.err
+    assert "give the windows new names" in refused.err
+    configure(**more, window=[{"name": "anew"}])
+    dropped = ["--drop", "window.all", "--drop", "window.recent"]
+    checked = command("run", "run.toml", "--check", *dropped)
+    assert checked.code == 0, checked.err
     base["evaluator"]["slices"] = []
     configure(**base)
     write("events.jsonl", rows[30:], more=True)
@@ -306,7 +317,9 @@ def test_it_is_served_and_watched(case: Case, here: Path) -> None:
                     # Each part is made anew when it has a share of the time.
                     rows = client.get("/api/slices").json()["slices"]
                     whole = client.get("/api/report").json()["report"]["metrics"][case.metric]
-                    if sum(row["support"] for row in rows) == whole["support"] == support:
+                    alerts = client.get("/api/alerts").json()["alerts"]
+                    fires = all(one["state"] == "firing" for one in alerts)
+                    if fires and sum(row["support"] for row in rows) == whole["support"] == support:
                         break
                     time.sleep(0.05)
                 for name in ("report", "view", "slices", "alerts", "join", "predictions"):

@@ -179,6 +179,22 @@ def test_histograms_of_any_scores() -> None:
     assert score_distribution(se.ScoreIndex()).reason == NO_EVENTS
 
 
+def test_residuals_of_a_regression() -> None:
+    ev = se.Evaluator("regression", metrics=["median_absolute_error"])
+    ev.update_many([1.0, 2.0, 3.0, 9.0], [1.5, 1.0, 3.0, 6.0])
+    display = DISPLAYS["residuals"].computed(ev, bins=2)
+    assert display.distribution.events.tolist() == [3, 1]
+    assert display.distribution.low[0] == -0.5
+    assert "dotted: no error" in display.to_svg()
+    same = se.Evaluator("regression", metrics=["max_error"]).update(2.0, 5.0)
+    assert same.curve("residual_distribution", bins=3).events.sum() == 1
+    for wrong, reason in ((se.Evaluator("regression"), "not kept"), (se.Evaluator(), "regression")):
+        found = {name: text for name, _, text in available_displays(wrong, names=["residuals"])}
+        assert reason in found["residuals"] or "is not for binary" in found["residuals"]
+    found = {name: text for name, _, text in available_displays(ev, names=["roc"])}
+    assert found["roc"] == "the curve roc is of scores, and a regression has numbers"
+
+
 def test_drift_is_drawn_as_shares_of_both_sides() -> None:
     now, last = scored(200), se.Predictions().update_many(score=[0.1, 0.2, 0.2, 0.9])
     display = DISPLAYS["drift"].computed(now, reference=last, bins=4, names=("a", "b"))  # type: ignore[attr-defined]

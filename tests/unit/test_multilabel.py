@@ -24,6 +24,7 @@ FORMS: dict[str, Any] = {
     "lists": [["spam", "ad"], []],
     "tuples with a repetition": [("ad", "spam", "ad"), ()],
     "mappings": [{"spam": 1, "toxic": False, "ad": np.True_}, {}],
+    "rows of several kinds": [{"spam", "ad"}, [0, 0, 0]],
     "rows of numbers": [[1, 0, 1], [0, 0, 0]],
     "rows of bools": [np.array([True, False, True]), (False, False, False)],
     "a matrix of bools": np.array([[1, 0, 1], [0, 0, 0]], dtype=bool),
@@ -64,6 +65,15 @@ def test_labels_that_are_numbers() -> None:
     ev.update([7, 8], {8}).update(np.array([1, 1, 0]), [0, 1, 0]).update_many([[7, 8]], [[0, 1, 0]])
     assert ev.label_counts.binary(7) == (0, 0, 3, 0)
     assert ev.label_counts.binary(8) == (3, 0, 0, 0)
+    rows = [list(row) for row in np.array([[1, 1, 0], [0, 0, 1]])]  # of numpy's numbers
+    assert opened(labels=[0, 1, 2]).update_many(rows, [[0, 1], [2]])["accuracy"] == 1.0
+    mixed: Any = [[1, 1, 0], {2}, (0, 1)]
+    batch = opened(labels=[0, 1, 2]).update_many(mixed, mixed)
+    for one in mixed:
+        two = opened(labels=[0, 1, 2]).update(one, one)
+        batch.revert(one, one)
+        assert two["accuracy"] == 1.0
+    assert batch.to_bytes() == opened(labels=[0, 1, 2]).to_bytes()
     # Of two labels a list has labels, and an array indicators.
     two = opened(labels=[0, 1]).update([0, 1], np.array([0, 1]))
     assert two.label_counts.binary(0) == (0, 0, 1, 0)
@@ -128,6 +138,7 @@ BAD: list[tuple[dict[str, Any], Any, str]] = [
 ]
 BAD_BATCHES: list[tuple[dict[str, Any], Any, str]] = [
     ({}, (["spam", "ad"], [[], []]), r"y_true\[0\]: .* got 'spam'; pass {'spam'}"),
+    ({}, ([["ad"], [["ad"]]], [[], []]), r"y_true\[1\]: expected a str, int or bool label"),
     ({}, ("spam", [[]]), "y_true: expected a set or list of labels of each event, .* got 'spam'"),
     ({}, ([["spam"], ["x"]], [[], []]), r"y_true\[1\]: expected labels out of .* got 'x'"),
     ({}, ([["spam"], None], [[], []]), r"y_true\[1\]: .* got None; this event has no labels yet"),
@@ -251,7 +262,7 @@ def test_names_and_undefined_values_say_why() -> None:
     assert math.isnan(opened()["f1_samples"])
     row = {row.metric: row for row in ev.report(["f1_macro", "f1_samples", "recall_samples"])}
     assert row["f1_macro"].reason == "without the undefined toxic, ad"
-    assert row["f1_samples"].reason == "without 1 events of no value"
+    assert row["f1_samples"].reason == "without 1 event of no value"
     assert ev.value("f1_samples", undefined=0.0) == 0.5
     assert ev.value("precision", average=None)["ad"].reason == "no event was predicted 'ad'"
     nothing = opened(labels=None).update(set(), set())
@@ -265,6 +276,19 @@ def test_names_and_undefined_values_say_why() -> None:
         se.Evaluator().label_counts  # noqa: B018
     with pytest.raises(MetricError, match="hamming_loss is for multi-label tasks; use error_rate"):
         se.Evaluator(task="multiclass")["hamming_loss"]
+
+
+def test_fairness_of_one_label() -> None:
+    rng = np.random.default_rng(7)
+    true, predicted = rng.random((2, 400, 3)) < 0.4
+    groups = rng.choice(["x", "y"], 400)
+    ev = opened(slices=["sex"]).update_many(true, predicted, slices={"sex": groups})
+    binary = se.Evaluator(slices=["sex"])
+    binary.update_many(true[:, 2], predicted[:, 2], slices={"sex": groups})
+    ours, theirs = ev.fairness("sex", label="ad"), binary.fairness("sex")
+    assert [row[1:5] for row in ours] == [row[1:5] for row in theirs]
+    with pytest.raises(MetricError, match="fairness is about one class: pass label="):
+        ev.fairness("sex")
 
 
 def test_merging_needs_the_same_labels() -> None:

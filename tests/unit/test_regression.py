@@ -50,11 +50,9 @@ BAD_COLUMNS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
 def test_nothing_of_a_refused_call_is_counted(args: Any, more: Any, text: str) -> None:
     ev = se.Evaluator(task="regression").update(1.0, 2.0)
     before = ev.to_bytes()
+    count = ev.update if (args, more, text) in BAD else ev.update_many
     with pytest.raises(InputError) as refused:
-        if (args, more, text) in BAD:
-            ev.update(*args, **more)
-        else:
-            ev.update_many(*args, **more)
+        count(*args, **more)
     assert str(refused.value).startswith(text)
     assert ev.to_bytes() == before
 

@@ -151,6 +151,7 @@ class RecordLabels:
                 taken.append(value)
                 errors[row] = RecordError("", EXPECTED["labels"], "null")
                 continue
+            labels: Any
             labels, wrong = self.column(value)
             taken.append([] if wrong else sorted(set(listed(labels))))
             if wrong:

@@ -711,7 +711,7 @@ def _report(view: View, level: float | None) -> Report:
 
 def _of_label(view: View, labels: Iterable[Label], text: str) -> View:
     """One label against all others; the view itself where it has no such label."""
-    found = [label for label in labels if str(label) == text]
+    found: list[Any] = [label for label in labels if str(label) == text]
     with suppress(InputError, MetricError):
         return view.one_vs_rest(found[0]) if found else view
     return view
@@ -777,7 +777,8 @@ def _per_label(view: View, level: float | None) -> Confusion:
     rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
     rows.sort(key=lambda row: -(row.true + row.predicted))
     for n, row in enumerate(rows[:_LABELS]):
-        one = view.one_vs_rest(row.label)
+        label: Any = row.label
+        one = view.one_vs_rest(label)
         found = [*_rows(one, _OF_LABEL, level), *_rows(one, _OF_ITS_SCORES, None)]
         values = {metric.metric: Value.of(metric) for metric in found}
         rows[n] = msgspec.structs.replace(row, metrics=values)

@@ -410,11 +410,14 @@ class _SettingsComparison:
 
     def _compare_other_states(self) -> None:
         """The states of a task without classes: kept or dropped, but none is added to others."""
-        for key in ("fields.scores", "evaluator.threshold", "evaluator.labels"):
-            self._require_same(key, self._was.get(key), self._got.get(key), _NEW_NAMES)
+        self._require_same("fields.scores", self._was["fields.scores"], self._got["fields.scores"])
+        if not self._merged.keys() & self._got["window"].keys():
+            return
+        keys = ["evaluator.threshold", "evaluator.labels"]
         if self._new.plan.keeps - self._old.plan.keeps:
-            key = "evaluator.metrics"
-            self._require_same(key, self._was[key], self._got[key], _NEW_NAMES)
+            keys.append("evaluator.metrics")
+        for key in keys:
+            self._require_same(key, self._was.get(key), self._got.get(key), _NEW_NAMES)
 
     def _metrics_of(self, states: Iterable[str]) -> str:
         """The metrics that need any of these states, in words."""

@@ -84,7 +84,7 @@ struct ErrorTally {
     // Metrics as Python computes them, with the same bits; nan where it has to.
 
     double mean_error() const {
-        const U256 sum = truths - given;
+        const U256 sum = given - truths;
         const double size = mean(absolute(sum), NUMBER_UNIT);
         return is_negative(sum) ? -size : size;
     }

@@ -34,8 +34,10 @@ class CellSums(SumVector):
     """The compiled class that counts events of whole weight."""
     COLUMNS: ClassVar[dict[str, bool]]
     """From the columns of a cell's name to whether they are labels, else numbers from 0."""
+    MOST: ClassVar[int] = 0
+    """The largest of these numbers; 0: any."""
 
-    weight = Field[Weight]()  # type: ignore[assignment]
+    weight = Field[Weight]()
 
     def __init_subclass__(cls) -> None:
         labels = {"labels"} if any(cls.COLUMNS.values()) else set()
@@ -159,7 +161,9 @@ class CellSums(SumVector):
                 )
             else:
                 column: IntArray = fields.array(name, np.int64)
-                fields.refuse_at(column < 0, name, "a number of at least 0", column)
+                outside = (column < 0) | (column > (self.MOST or column))
+                expected = f"a number from 0 to {self.MOST}" if self.MOST else "a number from 0"
+                fields.refuse_at(outside, name, expected, column)
                 columns.append(column.tolist())
         weights, exact = fields.cell_weights("cells")
         if any(len(column) != len(weights) for column in columns):

@@ -40,9 +40,18 @@ def nearest_float(numerator: int, denominator: int) -> float:
 _ROOT_BITS = 128
 """Bits of a quotient whose root is taken as an integer."""
 
+_SMALL, _LARGE = 2.0**-1000, 2.0**1000
+"""Between these a quotient loses no digits to the ends of the range of floats."""
+
 
 def nearest_root(numerator: int, denominator: int) -> float:
-    """The square root of a fraction from 0, to the last bit, of any size."""
+    """The square root of a fraction from 0, of any size, to one unit in the last place."""
+    try:
+        quotient = numerator / denominator
+    except OverflowError:
+        quotient = 0.0
+    if _SMALL < quotient < _LARGE:
+        return math.sqrt(quotient)
     # Half the difference of the sizes, so that the quotient has some 128 bits.
     shift = (_ROOT_BITS + denominator.bit_length() - numerator.bit_length()) // 2
     up, down = (2 * shift, 0) if shift >= 0 else (0, -2 * shift)
@@ -68,6 +77,16 @@ def _whole(x: WeightArray) -> tuple[IntArray, IntArray]:
     mantissa, exponent = np.frexp(x)
     whole = (mantissa * float(1 << _MANTISSA_BITS)).astype(np.int64)
     return whole, exponent.astype(np.int64) - _MANTISSA_BITS
+
+
+def largest_shift(sums: Iterable[ExactSum]) -> int:
+    """The least power of two that is a denominator of all sums, as they are held."""
+    return max([each._shift for each in sums])
+
+
+def numerators(sums: Iterable[ExactSum], shift: int) -> list[int]:
+    """The numerators over 2**shift, which is at least :func:`largest_shift`."""
+    return [each._numerator << (shift - each._shift) for each in sums]
 
 
 class ExactSum:
@@ -156,15 +175,6 @@ class ExactSum:
         new = ExactSum()
         new._numerator, new._shift = self._numerator, self._shift
         return new
-
-    @property
-    def shift(self) -> int:
-        """A power of two that is a denominator of the sum, not in lowest terms."""
-        return self._shift
-
-    def over(self, shift: int) -> int:
-        """The numerator over 2**shift, which is at least :attr:`shift`."""
-        return self._numerator << (shift - self._shift)
 
     def as_integer_ratio(self) -> tuple[int, int]:
         """``(numerator, denominator)`` in lowest terms, as ``float.as_integer_ratio``."""
