@@ -11,7 +11,7 @@ from streameval.events.time import TIME_UNITS
 from streameval.metrics.registry import find
 from streameval.records.spec import Spec
 from streameval.records.wording import Wording
-from streameval.tasks.registry import TASKS, compared_tasks, one_of_tasks, task_names
+from streameval.tasks.registry import TASKS, one_of_tasks, task_names
 from streameval.windows.kinds import kind_of
 from streameval.windows.last import LAST
 
@@ -46,12 +46,6 @@ RULES = (
         "score of the task",
         lambda spec: spec.has("score") and "score" not in spec.task_fields,
         "{score} conflicts with {this_task}",
-    ),
-    Rule(
-        "task of several models",
-        lambda spec: spec.models and spec.kind not in compared_tasks() and shown(spec.kind),
-        "{task}: expected " + " or ".join(compared_tasks()) + " for several models, got {given}; "
-        "evaluate each model alone",
     ),
     Rule(
         "a predicted value",

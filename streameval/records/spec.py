@@ -289,13 +289,10 @@ class Spec:
             elif path is not None and kind == "time":
                 fields.append(FieldRequest(path, kind, name, self.time_unit, self.utc))
             elif path is not None:
-                held = self.task_fields.get(name, kind)
-                separator = self.label_separator if held == "labels" else None
-                fields.append(FieldRequest(path, held, name, separator=separator))
+                fields.append(self._request(name, path, name))
         for model, of_model in self.models.items():
             fields += [
-                FieldRequest(path, self.task_fields.get(name, KINDS[name]), f"{name}:{model}")
-                for name, path in of_model.items()
+                self._request(name, path, f"{name}:{model}") for name, path in of_model.items()
             ]
         # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
@@ -303,6 +300,11 @@ class Spec:
             kind = "label" if path in labels else "slice"
             fields.append(FieldRequest(path, kind, f"{SLICE}{path}"))
         return _each_once(fields)
+
+    def _request(self, name: str, path: str, column: str) -> FieldRequest:
+        held = self.task_fields.get(name, KINDS[name])
+        separator = self.label_separator if held == "labels" else None
+        return FieldRequest(path, held, column, separator=separator)
 
 
 def _on_request(metric: Metric) -> bool:

@@ -43,11 +43,6 @@ def task_names() -> tuple[str, ...]:
     return tuple(name for name, task in TASKS.items() if task.evaluated)
 
 
-def compared_tasks() -> tuple[str, ...]:
-    """The tasks that the models of a comparison may have: those of one label an event."""
-    return tuple(name for name in task_names() if TASKS[name].fields["y_true"] == "label")
-
-
 def measured_tasks() -> tuple[str, ...]:
     """The tasks that have metrics."""
     return tuple(name for name, task in TASKS.items() if task.usual)

@@ -182,6 +182,39 @@ def test_complete_records(case: Case, here: Path, command: Command) -> None:
     assert exported(command, here / "out")["all.state"] == case.expected(rows).to_bytes()
 
 
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_several_models(case: Case, joined: bool, here: Path, command: Command) -> None:
+    rows = [
+        {**row, "old": other[case.field]}
+        for row, other in zip(case.rows(200), case.rows(200, seed=6), strict=True)
+    ]
+    of_models = {"new": case.field, "old": "old"}
+    own: dict[str, Any] = {} if joined else {"join": None, "files": {"records": ["events.jsonl"]}}
+    base = case.settings(**own)
+    base["fields"] = {**base["fields"], case.prediction: of_models}
+    base["evaluator"] = {**base["evaluator"], "models": [*of_models]}
+    configure(**base)
+    write("events.jsonl", rows)
+    write("p.jsonl", predictions(case, rows))
+    write("l.jsonl", truths(case, rows))
+    done = command("run", "run.toml", "--until-end")
+    assert done.code == 0, done.err
+    kept = {key: KEPT[key] for key in KEPT if key != "max_scores" or case is not REGRESSION}
+    options = {"slices": ("country",), "paired_scores": False, **kept, **case.options}
+    whole = se.Comparison([*of_models], case.task, **options)
+    for row in rows:
+        whole.update(
+            row[case.truth],
+            **{case.prediction: {model: row[field] for model, field in of_models.items()}},
+            weight=row["weight"],
+            event_time=row["time"],
+            slices={"country": row["country"]},
+        )
+    assert exported(command, here / "out")["all.comparison"] == whole.to_bytes()
+    assert whole.difference(case.metric).method
+
+
 BAD = [
     (REGRESSION, {"y": "3.5"}, "y: expected a finite number, got the text '3.5'; write numbers"),
     (REGRESSION, {"y": float("nan")}, "y: expected a finite number, got NaN"),
@@ -221,8 +254,6 @@ REFUSED = [
      'fields.proba conflicts with evaluator.task = "regression"'),
     (REGRESSION, {"evaluator": {"task": "regression", "labels": [1, 2]}},
      'evaluator.labels conflicts with evaluator.task = "regression"'),
-    (REGRESSION, {"evaluator": {"task": "regression", "models": ["a", "b"]}},
-     'evaluator.models conflicts with evaluator.task = "regression"'),
     (MULTILABEL, {"evaluator": {"task": "multilabel", "threshold": {"ad": 0.3}, "labels": LABELS}},
      "evaluator.threshold: expected a threshold of each of labels=, or one number, got none of"),
     (REGRESSION, {"reference": {"panes": 3}}, "reference requires [join] with predictions = true"),

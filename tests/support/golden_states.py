@@ -51,6 +51,8 @@ TASKS = {
     "comparison scores": "binary",
     "comparison classes": "multiclass",
     "comparison probabilities": "multiclass",
+    "comparison label sets": "multilabel",
+    "comparison numbers": "regression",
     "numbers": "regression",
 }
 PREDICTIONS = "predictions of "
@@ -72,6 +74,10 @@ INTERVALS = (
     "accuracy", "f1", "f1_macro", "roc_auc", "roc_auc_ovr", "log_loss", "brier_score",
     "expected_calibration_error",
 )  # fmt: skip
+DIFFERENCES = {
+    "multilabel": ("accuracy", "f1_micro", "f1_samples"),
+    "regression": ("mean_absolute_error", "root_mean_squared_error", "r2"),
+}
 INTERVALS_OF_NUMBERS = ("mean_error", "mean_absolute_error", "root_mean_squared_error", "r2")
 # Their formulas use functions of the platform's mathematical library, or add floats, which `sum`
 # does with a compensation since Python 3.12.
@@ -345,7 +351,7 @@ def readings(ev: Any) -> dict[str, Any]:
                 found[f"interval {name} {end}"] = _tried(
                     lambda view=view, name=name, end=end: getattr(view.interval(name), end)
                 )
-    for name in ("accuracy", "brier_score") if several else ():
+    for name in DIFFERENCES.get(ev.task, ("accuracy", "brier_score")) if several else ():
         for end in ("value", "low", "high"):
             found[f"interval of difference {name} {end}"] = _tried(
                 lambda name=name, end=end: getattr(ev.difference(name, method="auto"), end)

@@ -56,7 +56,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.tasks.registry import TASKS, compared_tasks
+from streameval.tasks.registry import TASKS
 from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.expected import EXPECTED
 from streameval.uncertainty.interval import checked_level
@@ -190,13 +190,6 @@ def _check_models(settings: RunSettings) -> None:
                     remedy=f"list its models there, or set {name} to the path of one field",
                 )
         return
-    task = settings.evaluator.task
-    if task not in compared_tasks():
-        raise OptionError.conflicts(
-            "evaluator.models",
-            f'evaluator.task = "{task}"',
-            remedy="evaluate each model alone, in a run of its own",
-        )
     try:
         checked_models(models)
     except InputError as error:
