@@ -55,7 +55,8 @@ class Service:
 
     def __init__(self, directory: Path, config: str) -> None:
         self.settings = settings_from_text(
-            f'store = "{directory}/run.db"\nintervals = false\n{config}\n[checkpoint]\nevents = 50\n'
+            f'store = "{directory}/run.db"\nintervals = false\n{config}\n'
+            "[checkpoint]\nevents = 50\n"
         )
         self.clocks = Clocks()
 

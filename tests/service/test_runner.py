@@ -608,9 +608,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
 def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
     rng = random.Random(5)
     rows = [{**row, "score": rng.random()} for row in events(1800)]
-    run = bench(
-        evaluator=EvaluatorSettings(slices=["country"], max_scores=1024), intervals=False
-    )
+    run = bench(evaluator=EvaluatorSettings(slices=["country"], max_scores=1024), intervals=False)
     for start in range(0, 1800, 600):
         run.append(*rows[start : start + 600])
         run.run()
