@@ -127,7 +127,7 @@ def test_estimates_that_failed_are_no_value(tmp_path: Path) -> None:
     for name in "ab":
         assert (found[name]["state"], found[name]["value"]) == ("undefined", None)
         assert found[name]["reason"].startswith("former estimates have failed: ")
-        assert "outside of its 95% interval in 5 of 11 panes" in found[name]["reason"]
+        assert "outside of its 95% interval in 9 of 11 panes" in found[name]["reason"]
     assert found["c"]["state"] != "undefined"
 
 

@@ -121,12 +121,12 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
     lists = partitions(0, 400)
     rng = random.Random(0)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
-    every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 80))
+    every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 60))
     broken = settings_in(tmp_path, "broken.db", checkpoint=every)
     kills = 0
     while True:
         try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(2, 10))
+            again, second = run(broken, lists, rng, stop=rng.randrange(6, 24))
             break
         except KeyboardInterrupt:
             kills += 1
@@ -191,7 +191,7 @@ def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any)
     kills = 0
     while True:
         try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(3, 12))
+            again, second = run(broken, lists, rng, stop=rng.randrange(6, 20))
             break
         except KeyboardInterrupt:
             kills += 1
