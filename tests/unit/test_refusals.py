@@ -180,16 +180,21 @@ BAD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(
-    ("whole", "read"),
-    [(True, False), (False, True)],
-    ids=["whole, unread", "fractions"],
-)
-def test_law_a_refused_call_leaves_the_bytes(
-    kind: str, window: str, whole: bool, read: bool
-) -> None:
+CASES = [
+    (kind, window, whole)
+    for kind in OPTIONS
+    for window in WINDOWS
+    for whole in (True, False)
+    # The last events have whole weights, and a half-life in events differs by its clock alone.
+    if (window != "last" or whole)
+    and (window != "fading events" or kind in ("scores", "sliced", "classes", "comparison"))
+]
+
+
+@pytest.mark.parametrize(("kind", "window", "whole"), CASES)
+def test_law_a_refused_call_leaves_the_bytes(kind: str, window: str, whole: bool) -> None:
+    """What was read before, too: of whole weights nothing, of fractions and the last events all."""
+    read = not whole or window == "last"
     several, made_of = kind.startswith("comparison"), events_of(kind)
     if several:
         for event in made_of:
@@ -250,12 +255,12 @@ def test_law_a_refused_call_leaves_the_bytes(
     if heavy and not (window == "panes" and kind == "probabilities"):
         # To the most that a state holds; of unread panes the next read says so.
         for _ in range(55 if whole else 0):
-            before, had = ev.to_bytes(), refused
-            times = ev.arrivals
-            attempt("merge", ev.copy(), allow_overlap=True)
-            if refused > had:
+            before, times = ev.to_bytes(), ev.arrivals
+            try:
+                ev.merge(ev.copy(), allow_overlap=True)
+            except se.StateError:
+                assert (ev.to_bytes(), ev.labels, ev.arrivals) == (before, names, times)
                 break
-            ev.merge(ev.copy(), allow_overlap=True)
     assert refused > 20
 
 
