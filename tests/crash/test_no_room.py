@@ -22,7 +22,7 @@ from tests.crash.kill_runs import begin, finish, living, read_so_far, wait_for
 from tests.crash.kill_stream import stream
 
 _RUN = ("-m", "streameval.cli", "run", "run.toml")
-_LINES = stream(11, 1_500)
+_LINES = stream(11, 1_000)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def assert_close(got: float, want: float) -> None:
 
 
 def test_rolling_equals_scikit_learn_on_the_window() -> None:
-    rows = events(11, 300)
+    rows = events(11, 120)
     rolling = utils.Rolling(RiverMetric, window_size=50, name="roc_auc")
     for n, (label, score) in enumerate(rows, 1):
         rolling.update(label, score)
