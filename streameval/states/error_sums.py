@@ -20,6 +20,19 @@ _NATIVE = compiled("streameval.states.native.native_tallies")
 _MOST_UNITS = 2**253
 
 
+def weight_of(count: ExactSum, exact: bool) -> Weight:
+    """The weight of the events: an int, or a float where it is not exact."""
+    return count.as_integer_ratio()[0] if exact else count.value()
+
+
+def weight_fault(numerator: int, denominator: int, exact: bool) -> str:
+    """Why no events have this weight, or an empty text."""
+    if exact and denominator != 1:
+        return ".count: expected a whole weight"
+    sound = 0 <= numerator <= MOST_WEIGHT * denominator
+    return "" if sound else ".count: no events have this weight"
+
+
 class NumberSums(SumVector):
     """The base of sums over events of two numbers: the weight of the events is such a sum too."""
 
@@ -32,8 +45,7 @@ class NumberSums(SumVector):
     @property
     def total(self) -> Weight:
         """Σ weight: an int, or a float once :attr:`exact` is False."""
-        count = self.count
-        return count.as_integer_ratio()[0] if self._exact else count.value()
+        return weight_of(self.count, self._exact)
 
     weight = total
 
@@ -45,11 +57,7 @@ class NumberSums(SumVector):
 
     def _weight_fault(self) -> str:
         """Why no events have this weight, or an empty text."""
-        numerator, denominator = self.count.as_integer_ratio()
-        if self._exact and denominator != 1:
-            return ".count: expected a whole weight"
-        sound = 0 <= numerator <= MOST_WEIGHT * denominator
-        return "" if sound else ".count: no events have this weight"
+        return weight_fault(*self.count.as_integer_ratio(), self._exact)
 
 
 class Moments(NamedTuple):

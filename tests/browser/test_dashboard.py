@@ -1774,8 +1774,8 @@ def test_a_run_of_numbers(counted: tuple[CountedRun, Shown]) -> None:
     expect(shown.tile("r2").locator(".tip")).to_contain_text("(1 and less, more is better)")
     for panel in ("#confusion", "#by-label", "#roc", "#curves-label"):
         expect(shown.page.locator(panel)).to_be_hidden()
-    chart = shown.page.locator("#residual_distribution-chart")
-    columns = shown.ask("api/curves/residual_distribution")["columns"]
+    chart = shown.page.locator("#residuals-chart")
+    columns = shown.ask("api/curves/residuals")["columns"]
     assert sum(columns["events"]) == 900
     first, last = columns["low"][0], columns["high"][-1]
     expect(chart).to_have_attribute("aria-label", f"Residuals from {first:.4f} to {last:.4f}")

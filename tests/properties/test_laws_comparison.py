@@ -127,7 +127,6 @@ JOINT += [
 ]
 
 
-
 def columns_spec(
     name: str, empty: Any, events: st.SearchStrategy[Any], weights: Any, **more: Any
 ) -> StateSpec:
@@ -207,7 +206,16 @@ def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> di
     return given
 
 
-METRICS = "accuracy roc_auc f1_macro log_loss brier_score mean_absolute_error r2 f1_samples".split()
+METRICS = [
+    "accuracy",
+    "roc_auc",
+    "f1_macro",
+    "log_loss",
+    "brier_score",
+    "mean_absolute_error",
+    "r2",
+    "f1_samples",
+]
 
 
 def read(comparison: Comparison) -> Any:
@@ -263,9 +271,7 @@ TAG_SCORES = st.fixed_dictionaries({"ad": PROBABILITIES, "spam": PROBABILITIES})
 REAL = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 1e9])
 SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
 OF_ORDER = {
-    **dict.fromkeys(
-        ("commutes", "associates", "shards", "operand"), "shards have no common order"
-    ),
+    **dict.fromkeys(("commutes", "associates", "shards", "operand"), "shards have no common order"),
     "order": "the last events depend on the order",
     "revert": "equal predictions of one model may be of different events",
 }

@@ -126,7 +126,7 @@ class Curve(Struct, frozen=True, forbid_unknown_fields=True):
     """A curve's columns.
 
     roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold (one shorter).
-    calibration: observed, predicted, weight, low, high. residual_distribution: low, high, events.
+    calibration: observed, predicted, weight, low, high. residuals: low, high, events.
     """
 
     curve: Annotated[str, note(enum=list(EVERY_SERVED_CURVE))]

@@ -23,7 +23,7 @@ const CURVES = {
     title: "Calibration", picture: calibration,
     about: "Observed frequency of the positive class against the predicted probability. Bars: events in each bin.",
   },
-  residual_distribution: {
+  residuals: {
     title: "Residuals", picture: residuals,
     about: "Events by what their true number is above the predicted one; left of 0 predictions are too high.",
   },
@@ -214,7 +214,7 @@ function residuals([{ columns: { low, high, events } }]) {
   const about = events.map((count, n) => `${text.value(low[n])} to ${text.value(high[n])}<br>` +
     text.plural(count ?? 0, "event"));
   const words = `Residuals from ${text.value(low[0])} to ${text.value(high.at(-1))}`;
-  draw("residual_distribution-chart", words, (theme) => ({
+  draw("residuals-chart", words, (theme) => ({
     data: [{
       type: "bar", x: low.map((from, n) => (Number(from) + Number(high[n])) / 2), y: events,
       width: low.map((from, n) => 0.92 * (Number(high[n]) - Number(from))),
