@@ -185,7 +185,7 @@ class ErrorSums(NumberSums):
             return None
         first, squares = (at.true, at.predicted, at.under), at[3:6]
         *plain, under = (number << more for number in first)
-        units = (at.count, *plain, *(number << 2 * more for number in squares), under)
+        units = (at.weight, *plain, *(number << 2 * more for number in squares), under)
         return units if max(map(abs, units)) < _MOST_UNITS else None
 
     def _settle(self) -> None:
@@ -216,6 +216,13 @@ class ErrorSums(NumberSums):
             under.add_fraction(-p, t, weight)
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
+        tally = self.tally() if self._exact else None
+        if tally is not None:
+            columns = (y_true, given) if weight is None else (y_true, given, weight)
+            rest = tally.count_many(*map(np.ascontiguousarray, columns))
+            if rest is not None:
+                y_true, given = y_true[rest], given[rest]
+                weight = None if weight is None else weight[rest]
         for chunk in chunks(len(y_true)):
             true, predicted = y_true[chunk], given[chunk]
             by = None if weight is None else weight[chunk]

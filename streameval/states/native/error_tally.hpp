@@ -36,12 +36,13 @@ inline bool number_units(double value, SignedWide* units) {
 inline U256 negative(const U256& value) { return U256{} - value; }
 inline bool is_negative(const U256& value) { return (value.high >> 127) != 0; }
 inline U256 absolute(const U256& value) { return is_negative(value) ? negative(value) : value; }
-inline Wide absolute(SignedWide value) { return static_cast<Wide>(value < 0 ? -value : value); }
 
-inline U256 times(const U256& size, std::uint64_t by) {
-    if (by == 1) return size;
-    U256 result = product(size.low, by);
-    result.high += size.high * by;
+inline U256 extended(SignedWide value) {
+    return {static_cast<Wide>(value >> 127), static_cast<Wide>(value)};
+}
+inline U256 signed_product(SignedWide a, SignedWide b) {
+    U256 result = product(static_cast<Wide>(a), static_cast<Wide>(b));
+    result.high -= static_cast<Wide>((a >> 127) & b) + static_cast<Wide>((b >> 127) & a);
     return result;
 }
 
@@ -54,16 +55,16 @@ struct ErrorTally {
     U256 truths, given, truth_squares, products, given_squares, under;
 
     void count(SignedWide truth, SignedWide prediction, std::int64_t by) {
-        const std::uint64_t size = static_cast<std::uint64_t>(by < 0 ? -by : by);
-        const Wide one = absolute(truth), other = absolute(prediction);
-        moved += static_cast<std::int64_t>(size);
+        moved += by < 0 ? -by : by;
         weight += by;
-        change(&truths, U256{0, one}, size, (truth < 0) != (by < 0));
-        change(&given, U256{0, other}, size, (prediction < 0) != (by < 0));
-        change(&truth_squares, product(one, one), size, by < 0);
-        change(&given_squares, product(other, other), size, by < 0);
-        change(&products, product(one, other), size, ((truth < 0) != (prediction < 0)) != (by < 0));
-        if (truth > prediction) change(&under, U256{0, absolute(truth - prediction)}, size, by < 0);
+        const SignedWide error = truth - prediction;
+        change(&truths, extended(truth), by);
+        change(&given, extended(prediction), by);
+        change(&truth_squares, signed_product(truth, truth), by);
+        change(&products, signed_product(truth, prediction), by);
+        change(&given_squares, signed_product(prediction, prediction), by);
+        // Without a branch, of which every other one would be mispredicted.
+        change(&under, extended(error & -SignedWide(error > 0)), by);
     }
     void clear() { *this = ErrorTally(); }
     void add(const ErrorTally& more) {
@@ -201,11 +202,21 @@ struct ErrorTally {
         static std::uint64_t high(Wide value) { return static_cast<std::uint64_t>(value >> 64); }
     };
 
-    static void change(U256* sum, const U256& size, std::uint64_t by, bool less) {
-        if (less)
-            *sum -= times(size, by);
-        else
-            *sum += times(size, by);
+    // sum += by * term, of two's complement.
+    static void change(U256* sum, const U256& term, std::int64_t by) {
+        if (by == 1) {
+            *sum += term;
+        } else if (by == -1) {
+            *sum -= term;
+        } else {
+            const std::uint64_t size = static_cast<std::uint64_t>(by < 0 ? -by : by);
+            U256 more = product(term.low, size);
+            more.high += term.high * size;
+            if (by < 0)
+                *sum -= more;
+            else
+                *sum += more;
+        }
     }
     // (over 2^a) / (under 2^b), each the first 126 bits of a number whose others are not known;
     // rounded as the numbers' own quotient, or nan where the others decide.

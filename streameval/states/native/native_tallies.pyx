@@ -148,6 +148,32 @@ cdef class NativeErrorTally:
         """Count the event that was last found ready."""
         self._tally.count(self._truth, self._prediction, weight)
 
+    def count_many(
+        self, const double[::1] truth, const double[::1] prediction, const int64_t[::1] weight=None
+    ):
+        """Count events; the places of those that the state has to count, None: all of them."""
+        cdef SignedWide one = 0, other = 0
+        cdef int64_t by = 1
+        cdef Py_ssize_t n
+        cdef bint weighted = weight is not None
+        if not self._known:
+            self._look_up()
+        if not self._open:
+            return None
+        rest = []
+        for n in range(truth.shape[0]):
+            if weighted:
+                by = weight[n]
+            if (
+                by < MOST_ERRORS // 2 - self._tally.moved
+                and number_units(truth[n], &one)
+                and number_units(prediction[n], &other)
+            ):
+                self._tally.count(one, other, by)
+            else:
+                rest.append(n)
+        return rest
+
     cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept:
         """Count an event less that was counted before; False where the state has to."""
         cdef SignedWide one = 0, other = 0
