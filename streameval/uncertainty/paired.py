@@ -358,7 +358,7 @@ def _t(request: PairedRequest) -> PairedTest:
 
 
 def _diebold_mariano(request: PairedRequest) -> PairedTest:
-    """Student's t of the means of consecutive panes, which dependence within a pane leaves valid."""
+    """Student's t of the means of consecutive panes; valid where dependence is within panes."""
     found = request.influence()
     if isinstance(found, str):
         return no_test(found)
