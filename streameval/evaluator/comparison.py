@@ -32,7 +32,7 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.registry import STATES, states_of
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.tasks.comparison import MAX_MODELS
+from streameval.tasks.comparison import MAX_MODELS, ComparisonTask
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
@@ -595,7 +595,9 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         self._inputs = {name: one._context.input for name, one in evaluators.items()}
         self._model_windows = [one._windows for one in evaluators.values()]
         plan, kept = self._context.plan, self._context.kept
-        self._compared = TASKS[str(plan.task_row.compared)]
+        compared = TASKS[str(plan.task_row.compared)]
+        assert isinstance(compared, ComparisonTask)
+        self._compared = compared
         states = {row.name for row in states_of(self._compared.name, STATES)}
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (

@@ -218,8 +218,8 @@ class ErrorSums(NumberSums):
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         tally = self.tally() if self._exact else None
         if tally is not None:
-            columns = (y_true, given) if weight is None else (y_true, given, weight)
-            rest = tally.count_many(*map(np.ascontiguousarray, columns))
+            plain = (y_true, given) if weight is None else (y_true, given, weight)
+            rest = tally.count_many(*map(np.ascontiguousarray, plain))
             if rest is not None:
                 y_true, given = y_true[rest], given[rest]
                 weight = None if weight is None else weight[rest]

@@ -87,7 +87,7 @@ class JointErrors(JointSums):
     products = Field[list[ExactSum]](lambda models: len(_products(models)), kind=ExactSum)
 
     @property
-    def weight(self) -> Weight:  # type: ignore[override]
+    def weight(self) -> Weight:
         """Weight of the events."""
         empty: Weight = 0 if self._exact else 0.0
         return weight_of(self._values[0], self._exact) if self.models else empty
@@ -134,7 +134,8 @@ class JointErrors(JointSums):
         models = batch.y_pred.shape[1]
         for chunk in chunks(len(batch)):
             part = batch.take(chunk)
-            columns = weighted = list(_columns(part))
+            columns: list[Any] = list(_columns(part))
+            weighted = columns
             if part.weight is not None:
                 by = LimbRows.of(part.weight.astype(np.float64))
                 weighted = [by and column and by.times(column) for column in columns]

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,11 @@ from streameval.uncertainty.losses import variance
 MEAN_LOSSES = frozenset({"log_loss", "brier_score"})
 """Metrics that are the mean of a loss of each event."""
 
+NOT_WHOLE = (
+    "weights are not whole: tests of pairs count events, and how many events the weight of a pair "
+    "stands for is not known"
+)
+
 _SHARES = frozenset({"accuracy", "error_rate"})
 
 
@@ -60,8 +66,6 @@ class Influence(NamedTuple):
     """How events move a difference."""
 
     weight: Weight
-    exact: bool
-    """Whether weights are whole."""
     spread: float | Fraction
     """The variance of the influence over the events."""
     total: Callable[[Pairs], tuple[Any, Weight]]
@@ -101,6 +105,8 @@ def _of_losses(compared: Compared, pairs: Pairs) -> Influence | str:
     losses, name, a, b = pairs.losses, compared.metric.name, compared.a, compared.b
     if losses is None or not losses.weight:
         return "no events"
+    if not losses.exact:
+        return NOT_WHOLE
 
     def total(part: Pairs) -> tuple[float, Weight]:
         assert part.losses is not None
@@ -108,7 +114,7 @@ def _of_losses(compared: Compared, pairs: Pairs) -> Influence | str:
         return (part.losses.difference(name, a, b)[0] / UNIT, weight) if weight else (0.0, 0)
 
     spread = variance(losses.weight, *losses.difference(name, a, b))
-    return Influence(losses.weight, losses.exact, spread, total)
+    return Influence(losses.weight, spread, total)
 
 
 # Predicted numbers: from each metric to its derivatives by means of what is known of an event.
@@ -147,6 +153,8 @@ def _of_errors(compared: Compared, pairs: Pairs) -> Influence | str:
     errors, name = pairs.errors, compared.metric.name
     if errors is None or not errors.models:
         return "no events"
+    if not errors.exact:
+        return NOT_WHOLE
     slopes: Slopes = {}
     for model, sign in ((compared.a, 1), (compared.b, -1)):
         for one, slope in _SLOPES[name](errors, model).items():
@@ -167,7 +175,7 @@ def _of_errors(compared: Compared, pairs: Pairs) -> Influence | str:
         found = sum((slope * part.errors.total(one) for one, slope in slopes.items()), Fraction(0))
         return found, part.errors.total(ONE)  # type: ignore[return-value]
 
-    return Influence(errors.weight, errors.exact, spread, total, name in _MEANS)
+    return Influence(errors.weight, spread, total, name in _MEANS)
 
 
 # Sets of labels: an influence is a function of an event's numbers of labels.
@@ -179,17 +187,17 @@ def _of_model(compared: Compared, cells: SetColumns, model: int, own: StateSet) 
     metric = compared.metric
     if metric.name in _SHARES:
         sign = 1.0 if metric.direction == "up" else -1.0
-        return lambda part: sign * part.right(model)
+        return lambda part: np.where(part.right(model), sign, 0.0)
     rule = metric.rule
     assert rule is not None
     if rule.given is not None:
         rule = rule.given(**{name: float(value) for name, value in compared.params.items()})
-    weight, events = cells.weight, int(cells.weight.sum())
+    weight, events = cells.weight, sum(cells.weight.tolist())
     if metric.average == "micro":
         labels = len(own.label_counts.labels)
         columns = (cells.hits[:, model], cells.true, cells.predicted[:, model])
-        sums = [int(weight @ column) for column in columns]
-        _, slopes = derivatives(rule, *sums, events * labels)
+        sums = [sum(map(mul, weight.tolist(), column.tolist())) for column in columns]
+        _, slopes = derivatives(rule, sums[0], sums[1], sums[2], events * labels)
         c, t, p = (slope / labels for slope in slopes)
         return lambda part: c * part.hits[:, model] + t * part.true + p * part.predicted[:, model]
 
@@ -222,6 +230,8 @@ def _of_sets(compared: Compared, pairs: Pairs) -> Influence | str:
     cells = pairs.cells
     if not isinstance(cells, SetColumns) or not len(cells.weight):
         return "no events"
+    if cells.weight.dtype.kind == "f":
+        return NOT_WHOLE
     if compared.params.get("labels") is not None:
         return "how many of some labels both models have right is not kept: leave out labels="
     if cells.weight.dtype == object:
@@ -230,7 +240,7 @@ def _of_sets(compared: Compared, pairs: Pairs) -> Influence | str:
         _of_model(compared, cells, model, own)
         for model, own in zip((compared.a, compared.b), compared.states, strict=True)
     )
-    n = cells.weight.sum().item()
+    n = sum(cells.weight.tolist())
     x = a(cells) - b(cells)
     mean = float(cells.weight @ x) / n
     spread = math.fsum(cells.weight * (x - mean) ** 2) / n
@@ -238,10 +248,10 @@ def _of_sets(compared: Compared, pairs: Pairs) -> Influence | str:
     def total(part: Pairs) -> tuple[float, Weight]:
         assert isinstance(part.cells, SetColumns)
         moved = a(part.cells) - b(part.cells) if len(part.cells.weight) else np.zeros(0)
-        return math.fsum(part.cells.weight * moved), part.cells.weight.sum().item()
+        return math.fsum(part.cells.weight * moved), sum(part.cells.weight.tolist())
 
     linear = compared.metric.name in (*_SHARES, "hamming_loss")
-    return Influence(n, cells.weight.dtype.kind != "f", spread, total, linear)
+    return Influence(n, spread, total, linear)
 
 
 _INFLUENCES: tuple[

@@ -24,6 +24,7 @@ from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import normal_quantile
 from streameval.uncertainty.joint_influence import (
+    NOT_WHOLE,
     Compared,
     Influence,
     Pairs,
@@ -274,8 +275,7 @@ class PairedRequest:
     def influence(self) -> Influence | str:
         """How events move the difference, or why that is not known."""
         models = Compared(self.metric, self.params, self.a, self.b, self.states)
-        found = influence_of(models, self.pairs)
-        return found if isinstance(found, str) or found.exact else _NOT_WHOLE
+        return influence_of(models, self.pairs)
 
     @property
     def sign(self) -> int:
@@ -292,12 +292,6 @@ _OF_CLASS: Mapping[str, int | None] = {
     "specificity": 0,
     "fpr": 0,
 }
-
-
-_NOT_WHOLE = (
-    "weights are not whole: tests of pairs count events, and how many events the weight of a pair "
-    "stands for is not known"
-)
 
 
 def _discordant(request: PairedRequest) -> tuple[int, int, int]:
@@ -358,7 +352,7 @@ def _t(request: PairedRequest) -> PairedTest:
 
 
 def _diebold_mariano(request: PairedRequest) -> PairedTest:
-    """Student's t of the means of consecutive panes, which dependence within a pane leaves valid."""
+    """Student's t of the means of consecutive panes; valid where dependence is within panes."""
     found = request.influence()
     if isinstance(found, str):
         return no_test(found)
@@ -538,7 +532,7 @@ def paired_test(
     if not len(cells.weight):
         return no_test("no events")
     if cells.weight.dtype.kind == "f":
-        return no_test(_NOT_WHOLE)
+        return no_test(NOT_WHOLE)
     if cells.weight.dtype == object:
         return no_test("the weight of one pair passes 64 bits")
     if math.isnan(request.value):

@@ -206,16 +206,10 @@ def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> di
     return given
 
 
-METRICS = [
-    "accuracy",
-    "roc_auc",
-    "f1_macro",
-    "log_loss",
-    "brier_score",
-    "mean_absolute_error",
-    "r2",
-    "f1_samples",
-]
+METRICS = (
+    *("accuracy", "roc_auc", "f1_macro", "log_loss", "brier_score"),
+    *("mean_absolute_error", "r2", "f1_samples"),
+)
 
 
 def read(comparison: Comparison) -> Any:
