@@ -73,7 +73,7 @@ def _whole(directory: Path, feed: Feed, source: str) -> dict[str, object]:
     return outcome(directory, retried=source == "http")
 
 
-@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("limited", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_files_and_no_room_for_the_store(
     tmp_path: Path, no_room: Callable[[Path], object], limited: bool
 ) -> None:

@@ -191,7 +191,7 @@ def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any)
     kills = 0
     while True:
         try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(6, 20))
+            again, second = run(broken, lists, rng, stop=rng.randrange(4, 10))
             break
         except KeyboardInterrupt:
             kills += 1
