@@ -481,7 +481,7 @@ class ComparisonView(ComparisonReadings):
 
 
 class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass):
-    """Evaluates two or more classifiers on the same events, and their differences.
+    """Evaluates two or more models on the same events, and their differences.
 
     Each model has an :class:`Evaluator` of its own, from which any metric of it is read. Beside
     them joint cells are counted: the true label, every model's label and score. They are in the
@@ -490,7 +490,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
     Args:
         models: Names, the first one the reference that the others are compared with.
         task: As of :class:`Evaluator`.
-        threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
+        threshold: As of :class:`Evaluator`, or a mapping model -> threshold.
         paired_scores: Whether the joint cells hold the models' scores. Without them memory
             does not grow with the pairs of scores, and differences of metrics of scores have
             a value, no interval and no p-value.
@@ -502,7 +502,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
 
     Several classes: differences of metrics of labels, of log loss and of Brier score have
     intervals. Other metrics of probabilities have none, because the joint cells hold no
-    probabilities of several classes.
+    probabilities of several classes. Numbers: mean errors, the root mean squared error and R² have
+    intervals. Sets of labels: accuracy, Hamming loss, micro and samples averages have.
 
     Whole weights are counts. A weight that is not whole ends the tests (``nan`` with a reason):
     a cell keeps the total weight, from which the number of events is not known.
@@ -511,10 +512,10 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         As of :class:`Evaluator`: one lock for all models.
 
     Cost:
-        An event of two models some 20 µs, in a batch 2 µs. Memory: the models' evaluators, and
-        in every window and slice about 115 bytes for each distinct pair of scores (12 more for
-        each further model); no pairs are kept with ``paired_scores=False``, or ``metrics=`` of
-        labels, log loss and Brier score only.
+        An event of two models some 20 µs, of numbers 30 µs; in a batch 2 to 6 µs. Memory: the
+        models' evaluators, and in every window and slice about 115 bytes for each distinct pair of
+        scores (12 more for each further model); no pairs are kept with ``paired_scores=False``, or
+        ``metrics=`` of labels, log loss and Brier score only.
 
     >>> c = Comparison()
     >>> _ = c.update_many(

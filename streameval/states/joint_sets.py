@@ -15,7 +15,6 @@ from streameval.states.fields import (
     Fields,
     cell_weights,
     check_mergeable,
-    never_counted,
     same_forms,
 )
 from streameval.states.sums.cell_sums import weights_by
@@ -102,7 +101,12 @@ class JointSets(SumVector):
         return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
 
     def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
-        return never_counted("event", "one of these numbers of labels")
+        return InputError(
+            "revert",
+            expected="an event that was counted before",
+            got="one with as many labels true, predicted and right as none that is left",
+            remedy="revert takes the event with the very values that update was given",
+        )
 
     def _check_merge(self, other: Any) -> None:
         check_mergeable(self, other)

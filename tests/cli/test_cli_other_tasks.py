@@ -140,6 +140,30 @@ def test_states_slices_gates_and_pictures_of_numbers(run: Command) -> None:
     assert "mean_absolute_error" in changed.out
 
 
+OF_MODELS = {
+    "compare n.csv --task regression --y-true y --y-pred old=p --y-pred new=y": (
+        "mean_absolute_error", "paired t"),
+    "compare s.csv --task multilabel --y-true tags --label-separator | --y-pred old=guess "
+    "--y-pred new=tags": ("f1_micro", "paired t, delta method"),
+    "compare s.jsonl --task multilabel --y-true tags --score old=scores --score new=scores": (
+        "hamming_loss", "paired t"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", OF_MODELS)
+def test_several_models(line: str, command: Command) -> None:
+    metric, test = OF_MODELS[line]
+    done = command(*shlex.split(line), "--format", "json", "--save", "c.state")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["metrics"][metric]
+    assert found["differences"][0]["method"] == test
+    saved = se.Comparison.load("c.state")
+    assert found["models"] == {name: saved[name][metric] for name in ("old", "new")}
+    assert saved["old"].support == 200
+    page = command(*shlex.split(line), "--report", "page.html")
+    assert page.code == 0, page.err
+
+
 @pytest.mark.parametrize("command", [NUMBERS, SETS, COLUMNS])
 def test_several_processes_count_the_same(
     run: Command, command: str, monkeypatch: pytest.MonkeyPatch
