@@ -288,6 +288,7 @@ SANITIZED := \
   tests/properties/test_fraction_weights.py \
   tests/properties/test_laws_score_index.py \
   tests/properties/test_sorted_batches.py \
+  tests/properties/test_tallies.py \
   tests/unit/test_fast_path.py \
   tests/unit/test_fading.py \
   tests/unit/test_group_blocks.py \
