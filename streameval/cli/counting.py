@@ -113,7 +113,7 @@ class Evaluated:
         "All labels; by default they are discovered.", metavar="LABEL,LABEL"
     )
     label_separator: str | None = of_task(
-        "Multi-label: what stands between the labels of one text, such as '|'.", metavar="TEXT"
+        "Multi-label: between the labels of a text: '|'.", metavar="TEXT"
     )
     window: str | None = of_window(
         " ".join(["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]),

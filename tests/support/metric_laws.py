@@ -180,7 +180,7 @@ def applies(law: str, row: Metric, task: str) -> bool:
     if law == "swap":
         return task == "binary"
     if law == "rename":
-        return task != "binary"
+        return task in ("multiclass", "multilabel")
     return law != "transpose" or row.state in _OF_LABELS
 
 

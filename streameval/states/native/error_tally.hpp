@@ -95,23 +95,7 @@ struct ErrorTally {
         return mean(sum, NUMBER_UNIT);
     }
     double mean_squared_error() const { return mean(squared_errors(), 2 * NUMBER_UNIT); }
-    double root_mean_squared_error() const {
-        const U256 sum = squared_errors();
-        if (weight <= 0) return NAN;
-        const int digits = length(sum);
-        if (digits == 0) return 0.0;
-        // The root of sum / weight, times 2^at, has 54 bits: one more than the result, for rounding.
-        int at = (216 - digits + length(static_cast<Wide>(weight))) / 2 - 54;
-        Wide size = divided(sum, 2 * at);
-        for (; size >> 106 == 0; size = divided(sum, 2 * at)) ++at;
-        for (; size >> 108 != 0; size = divided(sum, 2 * at)) --at;
-        std::uint64_t root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(size)));
-        while (product(root, root) > size) --root;
-        while (product(root + 1, root + 1) <= size) ++root;
-        // Perhaps just between two floats.
-        if ((root & 1) != 0 && product(root, root) == size) return NAN;
-        return std::ldexp(static_cast<double>((root >> 1) + (root & 1)), 1 - at - NUMBER_UNIT);
-    }
+    double root_mean_squared_error() const { return std::sqrt(mean_squared_error()); }
     double r2() const {
         if (weight <= 0) return NAN;
         // n Σe² and n Σy² - (Σy)², below 2^290.
@@ -229,19 +213,6 @@ struct ErrorTally {
             return std::ldexp(static_cast<double>(digits), a - b - 63);
         const double least = quotient(over, under + 1), most = quotient(over + 1, under);
         return least == most ? std::ldexp(least, a - b) : NAN;
-    }
-    // sum * 2^shift / weight, rounded down; below 2^126.
-    Wide divided(U256 sum, int shift) const {
-        if (shift >= 0)
-            sum <<= shift;
-        else
-            sum >>= -shift;
-        const std::uint64_t by = static_cast<std::uint64_t>(weight);
-        if (sum.high == 0) return sum.low / by;
-        // Of three digits of 64 bits, the first of which is below `weight`.
-        const Wide upper = (sum.high << 64) | (sum.low >> 64), digit = upper / by;
-        const Wide lower = ((upper - digit * by) << 64) | static_cast<std::uint64_t>(sum.low);
-        return (digit << 64) + lower / by;
     }
     // sum / weight, in units of 2^-unit.
     double mean(U256 sum, int unit) const {

@@ -1074,8 +1074,9 @@ cdef class EvaluatorFastPath:
         if not (PyFloat_CheckExact(y_true) and PyFloat_CheckExact(y_pred)):
             return False
         event.truth, event.score = PyFloat_AS_DOUBLE(y_true), PyFloat_AS_DOUBLE(y_pred)
-        # The difference is nan for a number that is nan or infinite.
-        if event.truth - event.truth != 0.0 or event.score - event.score != 0.0:
+        # The error's difference from itself is nan where it, or one of the two, is not finite.
+        cdef double error = event.truth - event.score
+        if error - error != 0.0:
             return False
         if event.truth == 0.0:
             y_true = _NOUGHT  # and not -0.0

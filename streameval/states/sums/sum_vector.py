@@ -406,7 +406,8 @@ class SumVector:
         read = type(self).from_state(state)
         SumVector.__init__(self, read._size)
         for name in ("_exact", "_values", "_cells", *type(self).__slots__):
-            setattr(self, name, getattr(read, name))
+            if name != "__weakref__":
+                setattr(self, name, getattr(read, name))
 
     @classmethod
     def from_state(cls, data: Any) -> Self:
