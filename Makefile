@@ -98,9 +98,9 @@ test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## every test but the heavy o
 test-all: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the same with builds, browsers, brokers and kills, as CI runs it
 	$(BIN)/python -m pytest $(PARALLEL) -q $(if $(PROFILE),--hypothesis-profile=$(PROFILE))
 
-# The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
+# The tests of single classes and of laws, less the slow ones.
 test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in some three minutes
-	$(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not slow" tests/unit tests/properties
+	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow" tests/unit tests/properties
 
 # The versions of Python that are here, of which the newest runs what README.md names, and that of
 # the main environment. pip brings the newest packages that each version allows.
@@ -121,14 +121,14 @@ test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and 
 # one evaluation of files and one run.
 WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_state.py \
   tests/unit/test_new_task.py tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
-  tests/unit/test_state_refusals.py \
+  tests/unit/test_state_refusals.py tests/unit/test_refusals.py \
   tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
   tests/properties/test_windows_oracle.py \
   tests/cli/test_cli_evaluate.py::test_every_format_gives_what_the_evaluator_gives \
   tests/service/test_runner.py::test_a_run_in_many_parts_reports_as_one
 
 test-portable: $(VENV)/.stamp-test  ## states, laws, one evaluation and one run without compiled code
-	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast $(WITHOUT_COMPILED)
+	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q $(WITHOUT_COMPILED)
 
 # Wheels of such versions are those of the oldest Python. The compiled parts are those that are there,
 # or are built for it. Of what is not named (click, which older versions of Typer import) the bound is
@@ -147,7 +147,7 @@ test-oldest: $(if $(shell python3.11 -c '' 2>/dev/null && echo found),$(OLDEST)/
 	test ! -e $(OLDEST)/.stamp || { \
 	  { ls streameval/states/native/native_fast_path.cpython-311-* >/dev/null 2>&1 || \
 	    $(OLDEST)/bin/python setup.py --quiet build_ext --inplace; } && \
-	  $(OLDEST)/bin/python -m pytest $(PARALLEL) -q -W default --hypothesis-profile=fast -m "not slow" \
+	  $(OLDEST)/bin/python -m pytest $(PARALLEL) -q -W default -m "not slow" \
 	  --deselect tests/cli/test_cli_results.py::test_the_manual_page_is_that_of_the_help tests/unit tests/cli; }
 
 # TypeScript, ESLint and Pyright come from npm at the versions of the lock file; node and npm are a
@@ -288,6 +288,7 @@ SANITIZED := \
   tests/properties/test_fraction_weights.py \
   tests/properties/test_laws_score_index.py \
   tests/properties/test_sorted_batches.py \
+  tests/properties/test_tallies.py \
   tests/unit/test_fast_path.py \
   tests/unit/test_fading.py \
   tests/unit/test_group_blocks.py \

@@ -44,6 +44,41 @@ def five_metrics(events: int, repeats: int) -> Row:
     return row
 
 
+def five_of_numbers(events: int, repeats: int) -> Row:
+    """``update_many`` of numbers and five metrics, against scikit-learn computing the same five."""
+    rng = np.random.default_rng(1)
+    true = rng.normal(100, 10, events)
+    predicted = true + rng.normal(size=events)
+    names = ("mean_absolute_error", "mean_squared_error", "root_mean_squared_error", "r2")
+    names += ("explained_variance",)
+    found: dict[str, list[float]] = {}
+
+    def ours() -> None:
+        ev = se.Evaluator(task="regression", metrics=names)
+        ev.update_many(true, predicted)
+        found["ours"] = [ev[name] for name in names]
+
+    def peer() -> None:
+        found["peer"] = [
+            sklearn_metrics.mean_absolute_error(true, predicted),
+            sklearn_metrics.mean_squared_error(true, predicted),
+            sklearn_metrics.root_mean_squared_error(true, predicted),
+            sklearn_metrics.r2_score(true, predicted),
+            sklearn_metrics.explained_variance_score(true, predicted),
+        ]
+
+    row = faster(
+        f"update_many of {events:,} numbers, then MAE, MSE, RMSE, R², explained variance",
+        ours,
+        peer,
+        target=5,
+        repeats=repeats,
+        peer_name="scikit-learn",
+    )
+    np.testing.assert_allclose(found["ours"], found["peer"], rtol=1e-12)
+    return row
+
+
 def merge_of_two(distinct: int, repeats: int, index_class: type, name: str) -> list[Row]:
     """Merge of two indices and the AUC after it, against sorting the same scores."""
     rng = np.random.default_rng(2)

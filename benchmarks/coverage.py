@@ -23,7 +23,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -204,6 +204,52 @@ def _confusions(section: str, task: str, size: int, runs: int) -> list[Cell]:
     return found
 
 
+# Sets of labels ---------------------------------------------------------------
+
+_LABELS = 10
+
+
+def _sets(
+    rng: np.random.Generator, size: int, common: float, most: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of 10 to 40 % of the events at most, and errors, both with this correlation of the
+    normal variables that they are cut from."""
+
+    def alike() -> np.ndarray:
+        shared, own = rng.standard_normal((size, 1)), rng.standard_normal((size, _LABELS))
+        return math.sqrt(common) * shared + math.sqrt(1 - common) * own
+
+    limits = [_NORMAL.inv_cdf(share) for share in np.linspace(most / 4, most, _LABELS)]
+    true = alike() < limits
+    return true, true ^ (alike() < _NORMAL.inv_cdf(0.1))
+
+
+def _label_sets(size: int, common: float, runs: int) -> list[Cell]:
+    """Metrics whose interval takes the labels of one event for dependent."""
+    metrics = ["accuracy", "hamming_loss", "f1_micro", "jaccard_micro"]
+    metrics += ["precision_samples", "f1_samples", "f1_macro", "recall_macro", "f1_weighted"]
+    labels = range(1, _LABELS + 1)
+    rng = _rng("label sets", common)
+    whole = se.Evaluator(task="multilabel", labels=labels, metrics=metrics)
+    for _ in range(20):
+        whole.update_many(*_sets(rng, 100_000, common, 0.4))
+
+    def draw(rng: np.random.Generator) -> se.Evaluator:
+        ev = se.Evaluator(task="multilabel", labels=labels, metrics=metrics, intervals=True)
+        return ev.update_many(*_sets(rng, size, common, 0.4))
+
+    return _covered(
+        "Sets of labels",
+        f"10 labels, correlation {common}",
+        f"n = {size:,}",
+        runs,
+        draw,
+        {metric: whole[metric] for metric in metrics},
+        # Of the rarest label 50 events have five.
+        (0.93 if size >= 200 else 0.9, 0.97),
+    )
+
+
 # Scores -----------------------------------------------------------------------
 
 
@@ -368,6 +414,55 @@ def _losses(size: int, runs: int) -> list[Cell]:
         }
         draw = partial(population.draw, size=size)
         found += _covered("Probabilities", population.name, f"n = {size:,}", runs, draw, truths)
+    return found
+
+
+_NUMBERS: Mapping[str, tuple[Callable[..., tuple[np.ndarray, np.ndarray]], dict[str, float]]] = {
+    "normal, R² .87, predictions too near the mean": (
+        lambda rng, n: (y := rng.normal(0, 3, n), 0.9 * y + 0.3 + rng.normal(size=n)),
+        {
+            "mean_error": 0.3,
+            # Of a folded normal variable.
+            "mean_absolute_error": math.sqrt(2.18 / math.pi) * math.exp(-0.09 / 2.18)
+            + 0.3 * (1 - 2 * _NORMAL.cdf(-0.3 / math.sqrt(1.09))),
+            "mean_squared_error": 1.18,
+            "root_mean_squared_error": math.sqrt(1.18),
+            "r2": 1 - 1.18 / 9,
+            "explained_variance": 1 - 1.09 / 9,
+            "pearson_r": 8.1 / math.sqrt(9 * 8.29),
+            "concordance_correlation": 16.2 / (9 + 8.29 + 0.09),
+        },
+    ),
+    "gamma, R² .63, Laplace errors in proportion": (
+        lambda rng, n: (y := rng.gamma(2, 2, n), y + y * rng.laplace(size=n) / 4),
+        {
+            "mean_error": 0.0,
+            "mean_absolute_error": 1.0,
+            "mean_squared_error": 3.0,
+            "root_mean_squared_error": math.sqrt(3),
+            "r2": 5 / 8,
+            "explained_variance": 5 / 8,
+            "pearson_r": 8 / math.sqrt(88),
+            "concordance_correlation": 16 / 19,
+        },
+    ),
+}
+
+
+def _numbers(size: int, runs: int) -> list[Cell]:
+    found = []
+    for population, (draw, truths) in _NUMBERS.items():
+        names = list(truths)
+
+        def fed(rng: np.random.Generator, draw: Any = draw, names: Any = names) -> se.Evaluator:
+            ev = se.Evaluator("regression", metrics=names, intervals=True)
+            return ev.update_many(*draw(rng, size))
+
+        # Of skewed losses that few events decide, n is to be large.
+        wanted = (0.93, 0.97) if population.startswith("normal") else (0.9, 0.97)
+        found += _covered(
+            "Predicted numbers", population, f"n = {size:,}", runs, fed, truths, wanted
+        )
     return found
 
 
@@ -1114,6 +1209,7 @@ def simulations(runs: int) -> Iterator[partial[list[Cell]]]:
     for size in reversed(_SIZES):
         yield partial(_precisions, size, runs)
         yield partial(_losses, size, runs)
+        yield partial(_numbers, size, runs)
         yield partial(_calibrations, size, looked)
         yield partial(_confusions, "Labels, two classes", "binary", size, runs)
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
@@ -1135,6 +1231,9 @@ def simulations(runs: int) -> Iterator[partial[list[Cell]]]:
         for power in (1.0, 0.6, 1.5):
             for scale, sizes in ((1.0, (300, 300)), (1.33, (1_000, 1_000)), (1.33, (5_000, 2_000))):
                 yield partial(class_expectations, classes, power, scale, sizes, looked)
+    for size in (1_000, 200, 50):
+        for common in (0.8, 0.0):
+            yield partial(_label_sets, size, common, runs)
     for users, each in ((50, 20), (200, 5), (200, 50)):
         yield partial(_users, users, each, runs)
     for size in (1_000, 200, 50):

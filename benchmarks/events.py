@@ -195,3 +195,36 @@ def evaluator_set(events: int, repeats: int) -> Row:
         events=events,
         peer_exact=f"all but AUC, which has {river_error()}",
     )
+
+
+def numbers(events: int, repeats: int) -> Row:
+    """A regression; MAE, RMSE and R² read after every event."""
+    names = ("mean_absolute_error", "root_mean_squared_error", "r2")
+    rng = np.random.default_rng(7)
+    true = rng.normal(100, 10, events)
+    stream = list(zip(true.tolist(), (true + rng.normal(size=events)).tolist(), strict=True))
+
+    def ours() -> None:
+        ev = se.Evaluator(task="regression", metrics=names)
+        update = ev.update
+        for pair in stream:
+            update(*pair)
+            for name in names:
+                ev[name]
+
+    def peer() -> None:
+        found = [river_metrics.MAE(), river_metrics.RMSE(), river_metrics.R2()]
+        for pair in stream:
+            for metric in found:
+                metric.update(*pair)
+                metric.get()
+
+    return faster(
+        f"regression, MAE, RMSE and R² read after every event ({se.backend()})",
+        ours,
+        peer,
+        target=5,
+        repeats=repeats,
+        peer_name="River",
+        events=events,
+    )

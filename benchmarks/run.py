@@ -22,7 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import streameval as se
-from benchmarks import batches, bounded, events, files, native, paths, service, windows
+from benchmarks import (
+    batches,
+    bounded,
+    events,
+    files,
+    label_sets,
+    native,
+    numbers,
+    paths,
+    service,
+    windows,
+)
 from benchmarks.growth import pictures
 from benchmarks.timing import NO_TARGET, Part, Row
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
@@ -44,7 +55,13 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     many = 1_000_000 if quick else 10_000_000
     distinct = 200_000 if quick else 1_000_000
     repeats = 3 if quick else 5
-    yield "Arrays at once", [partial(batches.five_metrics, many, repeats)]
+    yield (
+        "Arrays at once",
+        [
+            partial(batches.five_metrics, many, repeats),
+            partial(batches.five_of_numbers, many, repeats),
+        ],
+    )
     yield (
         "Merging",
         [partial(batches.merge_of_two, distinct, repeats, kind, name) for name, kind in indices()],
@@ -54,6 +71,7 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
         [
             partial(events.running_auc, distinct, 20_000, repeats),
             partial(events.evaluator_set, 20_000, repeats),
+            partial(events.numbers, 20_000, repeats),
             partial(events.six_metrics, 3, 20_000, repeats, 3),
             partial(events.six_metrics, 1_000, 500 if quick else 1_000, repeats, 50),
         ],
@@ -71,6 +89,8 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     )
     yield "Bounded memory", bounded.parts(quick)
     yield "Windows", windows.parts(quick)
+    yield "Numbers", numbers.parts(quick)
+    yield "Label sets", label_sets.parts(quick)
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
     rows = 500_000 if quick else 2_000_000
     yield "Formats", [partial(files.evaluate_formats, rows, 1 if quick else 3)]

@@ -228,7 +228,7 @@ def _summary(text: str | None) -> str:
 
 # Metrics
 
-AVERAGES = ("macro", "micro", "weighted")
+AVERAGES = ("macro", "micro", "weighted", "samples")
 
 
 def base_of(metric: Metric) -> str:
@@ -251,8 +251,13 @@ def metric_groups() -> dict[str, list[Metric]]:
     return groups
 
 
-DEFINITIONS = ("definitions.md", "definitions-scores.md")
-"""The pages with the formula of every metric."""
+DEFINITIONS = (
+    "definitions-multilabel.md",
+    "definitions.md",
+    "definitions-scores.md",
+    "definitions-numbers.md",
+)
+"""The pages with the formula of every metric; of several the last one's is that of its page."""
 
 
 def _definitions_page(name: str) -> str:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from streameval.records.evaluate import evaluate, from_counts
     from streameval.states.backend import backend
     from streameval.states.confusion import ConfusionCounts
+    from streameval.states.label_counts import LabelCounts
+    from streameval.states.label_sets import LabelSetCounts
     from streameval.states.moments import ScoreMoments
     from streameval.states.probability import ProbabilitySums
     from streameval.states.score_index import ScoreIndex
@@ -52,6 +54,8 @@ __all__ = [
     "Fading",
     "InputError",
     "Interval",
+    "LabelCounts",
+    "LabelSetCounts",
     "Last",
     "MetricError",
     "MissingExtraError",
@@ -83,6 +87,8 @@ _MODULES = {
     "records.evaluate": "evaluate from_counts",
     "states.backend": "backend",
     "states.confusion": "ConfusionCounts",
+    "states.label_counts": "LabelCounts",
+    "states.label_sets": "LabelSetCounts",
     "states.moments": "ScoreMoments",
     "states.probability": "ProbabilitySums",
     "states.score_index": "ScoreIndex",

@@ -28,6 +28,7 @@ from streameval.evaluator.track import Track
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import json_number, reason_of
+from streameval.tasks.multilabel import predicted_scores, predicted_set
 from streameval.tasks.registry import TASKS
 
 __all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]
@@ -191,8 +192,8 @@ def prequential(
     Args:
         model: Has ``learn_one(x, y)`` and ``predict_proba_one(x)`` or
             ``predict_one(x)``; with ``folds``, also ``clone()``. Any River
-            classifier or pipeline. It is trained in place (its clones are,
-            where there are folds). Several models are a mapping from the
+            classifier, regressor, multi-label classifier or pipeline. It is trained in place
+            (its clones are, where there are folds). Several models are a mapping from the
             names of a comparison to them: each predicts every event and learns from it.
         stream: Pairs of features and label, in order.
         evaluator: Where predictions are counted. With folds it stays as it
@@ -587,6 +588,11 @@ class _Run:
         """A prediction as keyword arguments of an update."""
         if not isinstance(prediction, Mapping):
             return {"y_pred": prediction}
+        if TASKS[evaluator.task].truth == "label sets":
+            if not self.shares:
+                return {"y_pred": predicted_set(prediction)}
+            given = {"y_pred": predicted_set(prediction)} if self.names_label else {}
+            return {**given, "score": predicted_scores(prediction)}
         given = {"y_pred": _label(prediction)} if self.names_label else {}
         if "score" in TASKS[evaluator.task].fields:
             # A class that the model has not met yet has probability 0.

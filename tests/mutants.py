@@ -183,7 +183,7 @@ def _copied(directory: Path) -> Path:
 
 def _pytest(directory: Path, *arguments: str) -> subprocess.Popen[str]:
     """The tests on the tree of a directory, in a session that can be ended as a whole."""
-    command = [sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=fast", "--tb=no"]
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no"]
     environment = {**os.environ, "PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(
         [*command, "-p", "no:cacheprovider", *arguments],

@@ -1,4 +1,4 @@
-"""scikit-learn's classification and ranking metrics, read from evaluators."""
+"""scikit-learn's classification, ranking and regression metrics, read from evaluators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.metrics
-from sklearn.metrics import _classification, _ranking
+from sklearn.metrics import _classification, _ranking, _regression
 from sklearn.utils.multiclass import type_of_target
 
 import streameval as se
@@ -18,11 +18,15 @@ from benchmarks.peers.page import rows
 from streameval import metrics
 
 PEER = "scikit-learn"
-SUITES = ("test_classification", "test_ranking", "test_common")
+SUITES = ("test_classification", "test_ranking", "test_regression", "test_common")
 
 _COUNTERPARTS = {name: row.counterparts for row in rows() for name in row.names if row.counterparts}
 
-_MULTI_LABEL = "multi-label targets: not yet"
+_MULTI_LABEL = "of label sets another metric"
+_NO_PAIR = "AUC of a label that no or every event has: nan there, left out of the mean here"
+_LABEL_SETS = "of label sets, given other targets"
+_ONE_SAMPLE = "a matrix for each event"
+_SOME_OF_EACH = "means over events of some of their labels"
 _WEIGHTS = "weights of 0 or below, or above 2⁵³: refused"
 _NAMES = "more names than classes: scikit-learn warns, streameval refuses"
 _ONE_EVENT = "one event, of classes that are not given"
@@ -30,6 +34,8 @@ _ANY_FUNCTION = (
     "any function at each threshold, or the area under given points: no metric of events"
 )
 _NO_PROBABILITIES = "rows of probabilities that do not add up to 1: refused"
+_OUTPUTS = "several outputs: here an evaluator has one"
+_ONE_TRUTH = "equal true numbers: scikit-learn says 1, 0 or −∞, streameval undefined"
 _SINGLE = "scikit-learn computes in single precision what was given so"
 
 
@@ -39,10 +45,17 @@ class Call:
     def __init__(self, name: str, theirs: Any, arguments: dict[str, Any]) -> None:
         self.name, self.theirs, self.given = name, theirs, arguments
         truth = next(iter(arguments.values()))
-        self.kind = type_of_target(truth)
-        if self.kind.startswith("multilabel") or "multioutput" in self.kind:
-            raise NotCovered(_MULTI_LABEL)
-        self.y_true = np.asarray(truth).ravel()
+        if name in _OF_NUMBERS:
+            self.kind = "numbers"
+            if any(np.size(each) > len(each) for each in (truth, self.second)):
+                raise NotCovered(_OUTPUTS)
+        else:
+            self.kind = type_of_target(truth)
+        if "multioutput" in self.kind:
+            raise NotCovered(_OUTPUTS)
+        self.of_sets = self.kind.startswith("multilabel")
+        # Of label sets the matrix as it is given, sparse or a list of rows.
+        self.y_true = truth if self.of_sets else np.asarray(truth).ravel()
         weight = arguments.get("sample_weight")
         self.weight = None if weight is None else np.asarray(weight).ravel() * 1
         if self.weight is not None and np.any((self.weight <= 0) | (self.weight > 2**53)):
@@ -61,6 +74,22 @@ class Call:
         if labels is None:
             labels = np.unique(np.concatenate([np.asarray(column).ravel() for column in columns]))
         return list(np.asarray(labels).tolist())
+
+    def of_label_sets(self, undefined: float | None = None) -> se.Evaluator:
+        """Fed matrices of indicators, whose labels are the numbers of the columns."""
+        width = self.y_true.shape[1] if hasattr(self.y_true, "shape") else len(self.y_true[0])
+        ev = se.Evaluator("multilabel", labels=range(width), undefined=undefined)
+        predicted = list(self.given.values())[1]
+        return ev.update_many(self.y_true, predicted, weight=self.weight)
+
+    def of_label_scores(self) -> se.Evaluator:
+        """Fed a matrix of indicators and one of scores."""
+        # A list of two indicators would be taken for two labels.
+        true = self.given["y_true"]
+        true = true if hasattr(true, "tocsr") else np.asarray(true)
+        ev = se.Evaluator("multilabel", labels=range(true.shape[1]))
+        score = np.asarray(self.given["y_score"])
+        return ev.update_many(true, score=score, weight=self.weight)
 
     def of_labels(self) -> se.Evaluator:
         """Fed true and predicted labels."""
@@ -90,11 +119,19 @@ class Call:
         ev.update_many(self.y_true, **rows, weight=self.weight)
         return ev
 
+    def of_numbers(self, *metrics: str) -> se.Evaluator:
+        """Fed true and predicted numbers."""
+        columns = [np.asarray(column).ravel() for column in (self.y_true, self.second)]
+        if any(column.dtype in (np.float32, np.float16) for column in columns):
+            raise Known(_SINGLE)
+        ev = se.Evaluator("regression", metrics=metrics)
+        return ev.update_many(*columns, weight=self.weight)
+
     def value(self, ev: se.Evaluator, metric: str, **params: Any) -> Any:
         """A metric that the page names as a counterpart of this function."""
         row = _COUNTERPARTS[self.name]
         base = metric
-        for ending in ("_macro", "_micro", "_weighted"):
+        for ending in ("_macro", "_micro", "_weighted", "_samples"):
             base = base.removesuffix(ending)
         assert {metric, base} & set(row), metric
         return ev.value(metric, **params)
@@ -292,11 +329,129 @@ def _loss(metric: str, call: Call) -> Any:
     return value if call.given.get("normalize", True) else value * ev.total.support
 
 
+def _of_numbers(metric: str, call: Call) -> Any:
+    params = {"alpha": call.given["alpha"]} if "alpha" in call.given else {}
+    value = call.value(call.of_numbers(metric), metric, **params)
+    equal = isinstance(value, metrics.Undefined) and "true numbers are equal" in value.reason
+    # Of a single event R² is nan there too.
+    if equal and not np.all(np.isnan(call.theirs)):
+        raise Known(_ONE_TRUTH)
+    return np.full(1, value) if isinstance(call.theirs, np.ndarray) else value
+
+
+_OF_NUMBERS = {
+    f"{name}_score" if name in ("explained_variance", "r2") else name: functools.partial(
+        _of_numbers, name
+    )
+    for name in (
+        "explained_variance",
+        "max_error",
+        "mean_absolute_error",
+        "mean_absolute_percentage_error",
+        "mean_pinball_loss",
+        "mean_squared_error",
+        "mean_squared_log_error",
+        "median_absolute_error",
+        "r2",
+        "root_mean_squared_error",
+        "root_mean_squared_log_error",
+    )
+}
+
+
 def _no_function(call: Call) -> Any:
     raise NotCovered(_ANY_FUNCTION)
 
 
+def _sets_of(metric: str, call: Call) -> Any:
+    """A metric of label sets: of each label, or averaged."""
+    average, labels = call.given["average"], call.given["labels"]
+    params: dict[str, Any] = {"undefined": call.undefined()}
+    if metric == "fbeta":
+        params["beta"] = call.given["beta"]
+    ev = call.of_label_sets()
+    if labels is not None:
+        params["labels"] = call.labels_of()
+        if average == "samples" and sorted(params.pop("labels")) != ev.labels:
+            raise NotCovered(_SOME_OF_EACH)
+    if average is None:
+        return _array(call.value(ev, metric, average=None, **params))
+    return call.value(ev, f"{metric}_{average}", **params)
+
+
+def _all_four_of_sets(call: Call) -> Any:
+    values = [_sets_of(metric, call) for metric in ("precision", "recall", "fbeta")]
+    if call.given["average"] is not None:
+        return (*values, None)
+    labels = None if call.given["labels"] is None else call.labels_of()
+    return (*values, call.of_label_sets().label_counts.to_array(labels)[:, 1].sum(axis=1))
+
+
+def _share_of_sets(metric: str, call: Call) -> Any:
+    ev = call.of_label_sets()
+    value = call.value(ev, metric)
+    return value if call.given.get("normalize", True) else value * ev.total.support
+
+
+def _matrices_of_sets(call: Call) -> Any:
+    if call.given["samplewise"]:
+        raise NotCovered(_ONE_SAMPLE)
+    labels = None if call.given["labels"] is None else call.labels_of()
+    return call.of_label_sets().label_counts.to_array(labels)
+
+
+def _report_of_sets(call: Call) -> Any:
+    given = call.given
+    options = {}
+    if given["labels"] is not None:
+        options["labels"] = call.labels_of()
+    if given["target_names"] is not None:
+        options["target_names"] = [str(name) for name in given["target_names"]]
+    ours = call.of_label_sets(call.undefined()).classification_report(**options).to_dict()
+    if given["output_dict"]:
+        return ours
+    theirs = sklearn.metrics.classification_report(**{**given, "output_dict": True})
+    return call.theirs if same(theirs, ours) else ours
+
+
+def _scores_of_sets(metric: str, call: Call) -> Any:
+    """An average, or the value of each label, of a metric of scores."""
+    average, ev = call.given["average"], call.of_label_scores()
+    undefined = 0.0 if metric == "average_precision" else None
+    if average is None:
+        return _array(call.value(ev, metric, average=None, undefined=undefined))
+    if undefined is None and average != "micro" and np.isnan(call.theirs):
+        raise Known(_NO_PAIR)
+    return call.value(ev, f"{metric}_{average}", undefined=undefined)
+
+
+def _ranking_of_sets(metric: str, call: Call) -> Any:
+    return call.value(call.of_label_scores(), metric)
+
+
 _part = functools.partial
+
+_OF_SETS: dict[str, Callable[[Call], Any]] = {
+    "accuracy_score": _part(_share_of_sets, "accuracy"),
+    "average_precision_score": _part(_scores_of_sets, "average_precision"),
+    "classification_report": _report_of_sets,
+    "coverage_error": _part(_ranking_of_sets, "coverage_error"),
+    "f1_score": _part(_sets_of, "f1"),
+    "fbeta_score": _part(_sets_of, "fbeta"),
+    "hamming_loss": _part(_share_of_sets, "hamming_loss"),
+    "jaccard_score": _part(_sets_of, "jaccard"),
+    "label_ranking_average_precision_score": _part(
+        _ranking_of_sets, "label_ranking_average_precision"
+    ),
+    "label_ranking_loss": _part(_ranking_of_sets, "label_ranking_loss"),
+    "multilabel_confusion_matrix": _matrices_of_sets,
+    "precision_recall_fscore_support": _all_four_of_sets,
+    "precision_score": _part(_sets_of, "precision"),
+    "recall_score": _part(_sets_of, "recall"),
+    "roc_auc_score": _part(_scores_of_sets, "roc_auc"),
+    "zero_one_loss": _part(_share_of_sets, "error_rate"),
+}
+"""The adapters of label sets."""
 
 _ADAPTERS: dict[str, Callable[[Call], Any]] = {
     "accuracy_score": _part(_share, "accuracy"),
@@ -330,19 +485,21 @@ _ADAPTERS: dict[str, Callable[[Call], Any]] = {
     "roc_curve": _part(_curve, "roc"),
     "top_k_accuracy_score": _top_k,
     "zero_one_loss": _part(_share, "error_rate"),
+    **_OF_NUMBERS,
 }
 
 
 def install(ledger: Ledger) -> None:
     """Have every public classification and ranking function compared, before tests import them."""
-    assert _ADAPTERS.keys() == _COUNTERPARTS.keys(), "docs/scikit-learn.md has other names"
+    covered = _ADAPTERS.keys() | _OF_SETS.keys()
+    assert covered == _COUNTERPARTS.keys(), "docs/scikit-learn.md has other names"
     reasons = {
         name: row.cells[1]
         for row in rows()
         if row.section.startswith("Without")
         for name in row.names
     }
-    for name in (*_ADAPTERS, *reasons):
+    for name in (*covered, *reasons):
         original = getattr(sklearn.metrics, name)
 
         def counterpart(
@@ -354,10 +511,14 @@ def install(ledger: Ledger) -> None:
             signature = inspect.signature(_of)
             bound = signature.bind(**dict(zip(signature.parameters, args, strict=False)), **more)
             bound.apply_defaults()
-            return _ADAPTERS[_name](Call(_name, theirs, bound.arguments))
+            call = Call(_name, theirs, bound.arguments)
+            adapters = _OF_SETS if call.of_sets else _ADAPTERS
+            if _name not in adapters:
+                raise NotCovered(_MULTI_LABEL if call.of_sets else _LABEL_SETS)
+            return adapters[_name](call)
 
         replaced = ledger.wrapped(PEER, name, original, counterpart)
-        for module in (sklearn.metrics, _classification, _ranking):
+        for module in (sklearn.metrics, _classification, _ranking, _regression):
             if hasattr(module, name):
                 setattr(module, name, replaced)
 

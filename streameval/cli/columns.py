@@ -50,8 +50,8 @@ def meant_columns(
     if scores_only:
         found["y_pred"] = []
     likely = {name: [c for c in found[name] if c != named.get("y_true")] for name in given}
-    named |= {name: _only(likely[name]) for name in ("y_pred", "score")}
-    if named["y_pred"] is named["score"] is None:
+    named |= {name: _only(likely[name]) for name in ("y_pred", "score") if name in likely}
+    if not named["y_pred"] and not named.get("score") and "proba" in likely:
         named["proba"] = _only(likely["proba"])
     lacking = _lacking(named, found, labelled=labelled)
     if lacking:
@@ -112,16 +112,17 @@ def _unclear(
     true = named.get("y_true") or next(iter(likely.get("y_true", ())), "")
     others = [one for one in columns if one not in (true, *chosen.values()) and not _is_id(one)]
     true = true or next(iter(others), "COLUMN")
-    chosen = chosen or {"score": next((one for one in reversed(others) if one != true), "COLUMN")}
+    default = "score" if "score" in likely else "y_pred"
+    chosen = chosen or {default: next((one for one in reversed(others) if one != true), "COLUMN")}
     fields = {**({"y_true": true} if labelled else {}), **chosen}
     options = " ".join(f"--{name.replace('_', '-')} {one}" for name, one in fields.items())
+    of_labels = "--y-pred is for predicted labels, --proba for probabilities"
     more = f", … ({len(columns)})" if len(columns) > _LISTED else ""
     return InputError(
         source.name,
         expected=f"columns whose names say what they are, or options that name {lacking}",
         got=", ".join(columns[:_LISTED]) + more,
-        remedy=f"name them, such as {options}; --y-pred is for predicted labels, --proba for "
-        "probabilities",
+        remedy=f"name them, such as {options}" + ("; " + of_labels if "score" in likely else ""),
     )
 
 

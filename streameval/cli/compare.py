@@ -159,7 +159,10 @@ class _Join:
         self._wanted = [[*replace(spec, models={first: models[first]}).field_requests(), _id(on)]]
         for model in others:
             fields = models[model].items()
-            of_model = [FieldRequest(path, KINDS[name], f"{name}:{model}") for name, path in fields]
+            of_model = [
+                FieldRequest(path, spec.task_fields.get(name, KINDS[name]), f"{name}:{model}")
+                for name, path in fields
+            ]
             self._wanted.append([*of_model, _id(on)])
         # Errors say of which file a field of one name is.
         self.spec = replace(

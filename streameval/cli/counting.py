@@ -112,6 +112,9 @@ class Evaluated:
     labels: str | None = of_task(
         "All labels; by default they are discovered.", metavar="LABEL,LABEL"
     )
+    label_separator: str | None = of_task(
+        "Multi-label: between the labels of a text: '|'.", metavar="TEXT"
+    )
     window: str | None = of_window(
         " ".join(["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]),
         metavar="WINDOW",
@@ -140,6 +143,7 @@ class Evaluated:
                 positive=self.positive,
                 negative=self.negative,
                 labels=label_texts(self.labels),
+                label_separator=self.label_separator,
                 task=self.task.value,
                 window=None if window is None else parse_window(window, all_panes=all_panes),
                 slices=parse_slices(self.slice) or (),

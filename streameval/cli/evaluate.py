@@ -33,6 +33,7 @@ from streameval.errors import InputError, OptionError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import Chunk
 from streameval.records.input_files import InputFile, column_names
 from streameval.records.parts import processes
@@ -61,8 +62,8 @@ class Predictions:
         "label; a list with --labels."
     )
     threshold: str | None = of_task(
-        "Smallest score predicted positive, 0.5 by default; or the best by youden, f1, mcc, "
-        "cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
+        "Smallest score predicted positive, 0.5 by default (multi-label: also LABEL=NUMBER); or "
+        "the best by youden, f1, mcc, cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
         metavar="NUMBER|RULE",
         autocompletion=complete_threshold,
     )
@@ -115,6 +116,8 @@ def evaluate(
         raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
     sources = reading.sources(files)
     fields = {name: getattr(given, name) for name in ("y_true", "y_pred", "score", "proba")}
+    held = options.task_fields(evaluated.task)
+    fields = {name: path for name, path in fields.items() if path or name in held}
     fields = meant_columns(sources[0], fields, scores_only=threshold is not None)
     names = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
@@ -130,13 +133,19 @@ def evaluate(
         max_scores=given.max_scores,
         intervals=details.intervals is not None or gate.needs_intervals,
         probabilities=not given.no_probabilities,
-        also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
+        also_kept=(
+            *details.metrics,
+            *gate.metrics,
+            *(names if pictures else ()),
+            *pictures.metrics(evaluated.task.value),
+        ),
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(spec.window)
+    details.check_task(spec.kind)
     gate.check(spec.slices, add="add")
     details.groups(spec.slices, spec.kind)
-    if spec.proba_pattern is not None:
+    if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
     _say_slow(sources)
@@ -153,16 +162,28 @@ def evaluate(
                 f"--threshold {threshold}", "files, which are read twice", remedy="write it to one"
             )
         # The rule looks at scores alone, of the same window.
-        scores = replace(spec, metrics=("roc_auc",), also_kept=(), slices=(), unit=None, more={})
+        read = ("roc_auc" if spec.binary else "roc_auc_macro",)
+        scores = replace(spec, metrics=read, also_kept=(), slices=(), unit=None, more={})
         ranked = counted(*begun(scores))
         assert isinstance(ranked, Evaluator)
-        chosen = threshold, _chosen_cut(ranked, threshold, rule)
-        spec = replace(spec, threshold=chosen[1].threshold)
+        cuts = ranked.thresholds(rule[0], **rule[1])
+        if isinstance(cuts, CutPoint):
+            chosen = threshold, _checked_cut(cuts, threshold)
+            spec = replace(spec, threshold=cuts.threshold)
+        else:
+            limits = {n: _checked_cut(cut, threshold).threshold for n, cut in cuts.items()}
+            spec = replace(spec, threshold=limits)
+            pairs = ",".join(f"{label}={limit:.6g}" for label, limit in limits.items())
+            say(f"--threshold {pairs}: the best by {threshold} of these events")
     counter, chunks = begun(spec)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
-        result = result_of(evaluator, calls, details, chosen=chosen)
+        shown = calls
+        if calls is None and evaluator.options["metrics"] is not None:
+            # More are kept than those that a gate or a picture has named.
+            shown = tuple((name, {}) for name in USUAL_METRICS["report", evaluator.task])
+        result = result_of(evaluator, shown, details, chosen=chosen)
         gate.judge(evaluator, **details.judged)
         write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)
@@ -181,10 +202,8 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
             say(slow)
 
 
-def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, float]]) -> CutPoint:
+def _checked_cut(cut: CutPoint, text: str) -> CutPoint:
     """The cut-point of a rule of ``--threshold``; raises InputError where there is none."""
-    name, params = rule
-    cut = evaluator.thresholds(name, **params)
     if cut.reason or not math.isfinite(cut.threshold):
         raise InputError(
             "--threshold",

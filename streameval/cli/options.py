@@ -16,10 +16,10 @@ from streameval.errors import InputError, did_you_mean, shown
 from streameval.evaluator.slices import Slicer
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import METRICS, find
-from streameval.records.spec import Dimensions
+from streameval.records.spec import Dimensions, label_pairs
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.score_index import ScoreIndex
-from streameval.tasks.registry import task_names
+from streameval.tasks.registry import TASKS, task_names
 from streameval.windows import kinds
 from streameval.windows.kinds import KINDS
 from streameval.windows.window import WindowSpec
@@ -221,6 +221,11 @@ def expected_shards(path: str) -> list[Shard]:
     return shards
 
 
+def task_fields(choice: TaskChoice) -> Mapping[str, Any]:
+    """The fields that a record may have in a task; of any task where none is chosen."""
+    return TASKS[choice.value if choice is not TaskChoice.AUTO else "binary"].fields
+
+
 def label_texts(text: str | None) -> tuple[str, ...] | None:
     """The labels in a comma list, as they are written."""
     if text is None:
@@ -268,14 +273,22 @@ def model_fields(score: list[str] | None, y_pred: list[str] | None) -> dict[str,
     return models
 
 
-def parse_threshold(text: str | None) -> float | tuple[str, dict[str, float]] | None:
-    """The threshold that is given, or the rule to choose one by, with its parameters.
+def parse_threshold(
+    text: str | None,
+) -> float | dict[str, float] | tuple[str, dict[str, float]] | None:
+    """The threshold that is given, one for each label, or the rule to choose one by.
 
-    >>> parse_threshold("0.3"), parse_threshold("cost:5:1"), parse_threshold("fbeta:2")
-    (0.3, ('cost', {'c_fp': 5, 'c_fn': 1}), ('fbeta', {'beta': 2}))
+    >>> parse_threshold("0.3"), parse_threshold("cost:5:1"), parse_threshold("spam=.4,ad=.7")
+    (0.3, ('cost', {'c_fp': 5, 'c_fn': 1}), {'spam': 0.4, 'ad': 0.7})
     """
     if text is None:
         return None
+    if "=" in text:
+        numbers = {label: plain_value(one) for label, one in label_pairs("threshold", text)}
+        wrong = [value for value in numbers.values() if isinstance(value, (str, bool))]
+        if wrong:
+            raise InputError("--threshold", expected="numbers: LABEL=NUMBER", got=shown(wrong[0]))
+        return {label: float(number) for label, number in numbers.items()}
     name, *values = text.split(":")
     number = plain_value(name)
     if not isinstance(number, (str, bool)) and not values:

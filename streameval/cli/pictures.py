@@ -19,6 +19,7 @@ from streameval.evaluator.changes import describe
 from streameval.evaluator.comparison import Comparison, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import Table
+from streameval.metrics.registry import METRICS
 from streameval.records.chunk import KEPT, BadRecords
 
 _SHORT = {
@@ -44,6 +45,13 @@ class Pictures:
 
     def __bool__(self) -> bool:
         return bool(self.files or self.directory or self.page)
+
+    def metrics(self, task: str) -> tuple[str, ...]:
+        """The metrics of a task that an evaluator has to keep for its pictures."""
+        if not self:
+            return ()
+        kinds = _plots().DISPLAYS.values()
+        return tuple(name for kind in kinds for name in kind.reads if task in METRICS[name].tasks)
 
     def draw(
         self,
@@ -226,7 +234,7 @@ def _facts(state: Evaluator | Comparison, sources: Sequence[str]) -> dict[str, s
         "files": ", ".join(sources[:KEPT]) + (" …" if len(sources) > KEPT else ""),
         "task": state.task,
         "events": f"{first.total.support:,.12g}",
-        "classes": f"{len(state.labels):,}",
+        **({"classes": f"{len(state.labels):,}"} if state.labels else {}),
         **notes,
     }
     if isinstance(state, Comparison):

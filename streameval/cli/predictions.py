@@ -83,7 +83,7 @@ def predictions(
         also_kept=details.metrics,
     )
     details.check_window(spec.window)
-    if spec.proba_pattern is not None:
+    if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
     count = processes(given.workers, spec, sources)

@@ -96,7 +96,7 @@ class Details:
     intervals: float | None = of_result("Confidence intervals; 0.95 is usual.", metavar="LEVEL")
     plot: list[str] | None = of_result(
         "Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
-        "thresholds, series or slices; .png, .svg, .pdf, .html.",
+        "thresholds, residuals, series, slices; .png .svg .pdf .html.",
         metavar="FILE",
         autocompletion=complete_picture,
     )
@@ -163,6 +163,13 @@ class Details:
             remedy = "add --window panes:1h --time FIELD"
             raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 
+    def check_task(self, task: str) -> None:
+        """Raise OptionError for what is about classes in a task that has none."""
+        given = {"--per-class": self.per_class, "--top-k": self.top_k, "--fairness": self.fairness}
+        for option, value in given.items():
+            if value and TASKS[task].truth == "numbers":
+                raise OptionError.conflicts(option, f"--task {task}", remedy="leave one out")
+
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
         given = {
@@ -189,7 +196,7 @@ class Details:
                     remedy=did_you_mean("+".join(names), known.values())
                     or "evaluate with these fields in --slice",
                 )
-        if not equals and TASKS[task].positive is None:
+        if not equals and TASKS[task].truth == "classes":
             raise OptionError.requires(
                 "--fairness of several classes",
                 "the class that is compared",
@@ -591,17 +598,20 @@ def _with_classes(result: Result, evaluator: Evaluator, *, by_default: bool) -> 
         )
     if wanted is False or not (wanted or by_default) or evaluator.is_empty:
         return result
-    if result.chosen is None:
-        with contextlib.suppress(MetricError):  # several classes, or labels alone
+    if result.chosen is None and TASKS[evaluator.task].truth == "two classes":
+        with contextlib.suppress(MetricError):  # labels alone
             result = replace(result, cut=evaluator.thresholds("f1"))
+    counts = None
     try:
-        counts = evaluator.confusion
+        if TASKS[evaluator.task].truth != "label sets":
+            counts = evaluator.confusion
     except MetricError:  # scores alone are kept
         if wanted:
             raise
         return result
-    if len(counts.labels) > _SHOWN_CLASSES and not wanted:
-        return replace(result, confusion=counts, hidden_classes=len(counts.labels))
+    labels = evaluator.labels if counts is None else counts.labels
+    if len(labels) > _SHOWN_CLASSES and not wanted:
+        return replace(result, confusion=counts, hidden_classes=len(labels))
     # An anytime interval is of the total alone.
     level = None if result.details.anytime else result.details.intervals
     classes = evaluator.classification_report(intervals=level)

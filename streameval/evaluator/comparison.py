@@ -30,16 +30,16 @@ from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
+from streameval.states.registry import STATES, states_of
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.tasks.comparison import MAX_MODELS
-from streameval.tasks.registry import TaskName
+from streameval.tasks.comparison import MAX_MODELS, ComparisonTask
+from streameval.tasks.registry import TASKS, TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
+from streameval.uncertainty.joint_influence import MEAN_LOSSES, Pairs
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
 from streameval.uncertainty.paired import (
-    MEAN_LOSSES,
     PairedRequest,
-    Pairs,
     needs_pairs,
     no_test,
     paired_test,
@@ -49,12 +49,14 @@ from streameval.windows.last import Last
 from streameval.windows.window import Window
 
 _KIND = "comparison"
+_OF_EVERY_EVENT = frozenset({"confusion", "errors", "label_counts", "label_sets"})
 _REFUSED = {
     "max_scores": "no limit: a comparison keeps the scores of all models together, and exactly; "
     "metrics= that need no scores, and paired_scores=False, keep none",
     "bootstrap": "no replicates by unit: differences are resampled by event",
 }
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
+_WORDS_OF_KIND = {"labels": "sets of labels", "number": "predicted numbers"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -317,9 +319,13 @@ class ComparisonReadings:
             level: Of the interval.
             method: ``"auto"``: DeLong's for AUC and Gini, McNemar's for accuracy, error rate,
                 recall, specificity, FPR and FNR, Student's t for log loss and Brier score, the
-                bootstrap for every other metric. Or ``"delong"``, ``"mcnemar"``, ``"t"``,
-                ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test, which
-                stays valid when it is looked at after every event.
+                bootstrap for every other metric of labels; Student's t for errors of numbers and
+                for micro and samples averages of label sets. Or ``"delong"``, ``"mcnemar"``,
+                ``"t"``, ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test,
+                which stays valid when it is looked at after every event; or
+                ``"diebold_mariano"``, for the metrics of Student's t in a window of
+                :class:`~streameval.Panes`, which stays valid where the errors of events of one
+                pane depend on each other.
             replicates: Of the bootstrap.
             seed: Of the bootstrap: the same events give the same interval.
             params: The metric's own, such as ``beta=2``.
@@ -351,8 +357,10 @@ class ComparisonReadings:
         return self._difference(self._pairs(), metric, one, other, **params)
 
     def _pairs(self) -> Pairs:
-        states = self._joint_window.current()
-        return Pairs(states.joint.columns(), states.joint_losses)
+        return Pairs.of(self._joint_window.current())
+
+    def _panes(self) -> list[Pairs]:
+        return list(map(Pairs.of, self._joint_window.parts()))
 
     def _difference(
         self,
@@ -392,6 +400,8 @@ class ComparisonReadings:
             a=names.index(a),
             b=names.index(b),
             plan=context.plan,
+            states=(views[a]._window.current(), views[b]._window.current()),
+            panes=self._panes,
             level=level,
             cumulative=context.cumulative,
             params=params,
@@ -471,7 +481,7 @@ class ComparisonView(ComparisonReadings):
 
 
 class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass):
-    """Evaluates two or more classifiers on the same events, and their differences.
+    """Evaluates two or more models on the same events, and their differences.
 
     Each model has an :class:`Evaluator` of its own, from which any metric of it is read. Beside
     them joint cells are counted: the true label, every model's label and score. They are in the
@@ -480,7 +490,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
     Args:
         models: Names, the first one the reference that the others are compared with.
         task: As of :class:`Evaluator`.
-        threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
+        threshold: As of :class:`Evaluator`, or a mapping model -> threshold.
         paired_scores: Whether the joint cells hold the models' scores. Without them memory
             does not grow with the pairs of scores, and differences of metrics of scores have
             a value, no interval and no p-value.
@@ -492,7 +502,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
 
     Several classes: differences of metrics of labels, of log loss and of Brier score have
     intervals. Other metrics of probabilities have none, because the joint cells hold no
-    probabilities of several classes.
+    probabilities of several classes. Numbers: mean errors, the root mean squared error and R² have
+    intervals. Sets of labels: accuracy, Hamming loss, micro and samples averages have.
 
     Whole weights are counts. A weight that is not whole ends the tests (``nan`` with a reason):
     a cell keeps the total weight, from which the number of events is not known.
@@ -501,10 +512,10 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         As of :class:`Evaluator`: one lock for all models.
 
     Cost:
-        An event of two models some 20 µs, in a batch 2 µs. Memory: the models' evaluators, and
-        in every window and slice about 115 bytes for each distinct pair of scores (12 more for
-        each further model); no pairs are kept with ``paired_scores=False``, or ``metrics=`` of
-        labels, log loss and Brier score only.
+        An event of two models some 20 µs, of numbers 30 µs; in a batch 2 to 6 µs. Memory: the
+        models' evaluators, and in every window and slice about 115 bytes for each distinct pair of
+        scores (12 more for each further model); no pairs are kept with ``paired_scores=False``, or
+        ``metrics=`` of labels, log loss and Brier score only.
 
     >>> c = Comparison()
     >>> _ = c.update_many(
@@ -522,6 +533,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
 
     __slots__ = (
         "__weakref__",
+        "_compared",
         "_context",
         "_evaluators",
         "_inputs",
@@ -553,11 +565,13 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
             raise InputError(
                 "temporal", expected="options that do not depend on the order of events", got="it"
             )
-        thresholds = (
-            _of_every_model(threshold, "threshold", names)
-            if isinstance(threshold, Mapping)
-            else dict.fromkeys(names, threshold)
-        )
+        thresholds = dict.fromkeys(names, threshold)
+        # A mapping may also have a threshold of each label, the same for all models.
+        of_labels = task in TASKS and "labels" in TASKS[str(task)].fields.values()
+        if isinstance(threshold, Mapping) and not (
+            of_labels and threshold.keys().isdisjoint(names)
+        ):
+            thresholds = _of_every_model(threshold, "threshold", names)
         if type(paired_scores) is not bool:
             raise InputError("paired_scores", expected="True or False", got=shown(paired_scores))
         self._take(
@@ -582,9 +596,14 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         self._inputs = {name: one._context.input for name, one in evaluators.items()}
         self._model_windows = [one._windows for one in evaluators.values()]
         plan, kept = self._context.plan, self._context.kept
+        compared = TASKS[str(plan.task_row.compared)]
+        assert isinstance(compared, ComparisonTask)
+        self._compared = compared
+        states = {row.name for row in states_of(self._compared.name, STATES)}
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (
-            plan.keeps_scores
+            "joint_losses" in states
+            and plan.keeps_scores
             and plan.probabilities
             and (kept is None or not MEAN_LOSSES.isdisjoint(kept))
         )
@@ -599,10 +618,12 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
                 "kappa_temporal depends on the order of events: leave it out of the metrics"
             )
         options = first.options
-        states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}
         self._joint = SlicedWindows(
             window_spec(options["window"]),
-            StatePlan("comparison", frozenset(states)),
+            StatePlan(
+                self._compared.name,
+                frozenset(states if self._keeps_losses else states - {"joint_losses"}),
+            ),
             Slicer(options["slices"], options["max_slices"]),
             options["time_unit"],
         )
@@ -611,7 +632,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
 
     @property
     def task(self) -> str:
-        """``"binary"`` or ``"multiclass"``."""
+        """As of :class:`Evaluator`, such as ``"binary"``."""
         return self._context.plan.task
 
     @property
@@ -619,7 +640,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         """The arguments that it was made with, without the models, as plain data."""
         thresholds = {name: one.options.get("threshold") for name, one in self._evaluators.items()}
         options = self._first.options
-        if len(set(thresholds.values())) > 1:
+        if any(one != options.get("threshold") for one in thresholds.values()):
             options["threshold"] = thresholds
         if not self._paired_scores:
             options["paired_scores"] = False
@@ -665,8 +686,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         Traceback (most recent call last):
         streameval.errors.InputError: score: expected scores of champion and challenger, got ...
         """
-        # Probabilities of several classes can weigh too much for one model only.
-        heavy = self._context.positive is None and self.wants_scores
+        # Probabilities of several classes, or errors, can weigh too much for one model only.
+        heavy = self._context.positive is None and (self.wants_scores or self._context.plan.checked)
         if heavy and not self._context.cumulative:
             given = {"y_pred": y_pred, "score": score, "proba": proba, "slices": slices}
             self._update_one(y_true, weight, event_time, **given)
@@ -787,8 +808,10 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         """Each model's ``"event"`` or ``"batch"``; errors name the model."""
         if self._scores_only and given[1:] == (None, None):
             raise self._score_missing()
+        kind = self._context.plan.task_row.fields["y_pred"]
+        words = {**_WORDS, "y_pred": _WORDS_OF_KIND.get(kind, _WORDS["y_pred"])}
         parts = {
-            name: None if values is None else _of_every_model(values, name, self.models)
+            name: None if values is None else _of_every_model(values, name, self.models, words)
             for name, values in zip(_WORDS, given, strict=True)
         }
         checked = []
@@ -828,7 +851,6 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
 
     def _joint_event(self, events: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         true, _, _, weight = events[0]
-        predicted = tuple([event[1] for event in events])
         kept: tuple[Any, ...] = ()
         # All models have a score, or none.
         if events[0][2] is not None:
@@ -837,34 +859,21 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
             if self._keeps_losses:
                 losses = [losses_of(true, event[2]) for event in events]
                 kept += tuple([both[which] for which in (0, 1) for both in losses])
-        if self._context.plan.task_row.classes is not None:
-            return int(true), tuple(map(int, predicted)), kept, weight
-        return true, predicted, kept, weight
+        classes = self._context.plan.task_row.classes
+        return (*self._compared.of_models(events, classes), kept, weight)
 
     def _joint_batch(self, batches: Sequence[EventBatch]) -> EventBatch:
         first = batches[0]
-        codes: dict[Label, int] = {}
-        # Columns of booleans are codes of the labels 0 and 1.
-        labels = self._context.plan.task_row.classes
-        predicted = []
-        for batch in batches:
-            known = batch.labels or labels or ()
-            own = [codes.setdefault(label, len(codes)) for label in known]
-            predicted.append(np.array(own, np.int64)[batch.y_pred.astype(np.int64)])  # type: ignore[union-attr]
         kept = [np.zeros((len(first), 0))]
         if first.score is not None:
             if self._keeps_scores:
-                kept += [batch.score for batch in batches]  # type: ignore[misc]
+                kept += [batch.score for batch in batches]
             if self._keeps_losses:
                 losses = [columns_of_losses(batch) for batch in batches]
                 kept += [both[:, which] for which in (0, 1) for both in losses]
-        return EventBatch(
-            first.y_true.astype(np.int64),
-            np.column_stack(predicted),
-            np.column_stack(kept),
-            first.weight,
-            tuple(codes),
-        )
+        classes = self._context.plan.task_row.classes
+        true, predicted, labels = self._compared.columns_of_models(batches, classes)
+        return EventBatch(true, predicted, np.column_stack(kept), first.weight, labels)
 
     # Reading
 
@@ -1063,14 +1072,15 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
             own = None if path is None else path.states
             if own is not None and own.has_whole_weights and joint.has_whole_weights:
                 for name in own.plan.stored:
-                    most, got = joint.support("joint"), own.support(name)
-                    if got > most or (got < most and name == "confusion"):
+                    most, got = joint.support(joint.plan.stored[0]), own.support(name)
+                    every = name in _OF_EVERY_EVENT
+                    if got > most or (got < most and every):
                         raise StateError(f"joint: expected weight {got} of {name}, got {most}")
         for name in joint.plan.stored:
             found = getattr(joint, name).models
             if found not in (0, len(self._inputs)):
                 raise StateError(f"{name}: expected {len(self._inputs)} models, got {found}")
-        if not self._paired_scores and joint.joint.columns().scored.any():
+        if not self._paired_scores and joint.joint and joint.joint.columns().scored.any():
             raise StateError("joint: expected no scores, as paired_scores is false")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -1168,10 +1178,12 @@ def _known(model: object, models: Mapping[str, Any], field_name: str = "model") 
     raise InputError(field_name, expected=expected, got=shown(model), remedy=remedy)
 
 
-def _of_every_model(given: object, field_name: str, models: Sequence[str]) -> dict[str, Any]:
+def _of_every_model(
+    given: object, field_name: str, models: Sequence[str], kinds: Mapping[str, str] = _WORDS
+) -> dict[str, Any]:
     """An argument's part for each model, in the models' order; raises InputError."""
     parts = given if isinstance(given, Mapping) else named_columns(given)
-    words = f"{_WORDS.get(field_name, 'numbers')} of {', '.join(models[:-1])} and {models[-1]}"
+    words = f"{kinds.get(field_name, 'numbers')} of {', '.join(models[:-1])} and {models[-1]}"
     if parts is None:
         raise InputError(
             field_name,

@@ -40,7 +40,7 @@ from streameval.states.class_events import plain_event
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.input import InputOptions
-from streameval.tasks.registry import TASKS, TaskName, likely_task
+from streameval.tasks.registry import TASKS, TaskName, likely_task, unlabelled_task
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import checked_level
 from streameval.windows import Cumulative, Fading, Last, Panes, window_note, window_spec
@@ -53,13 +53,15 @@ _SEVERAL = 3
 
 
 class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
-    """Evaluates a classifier from the stream of its predictions.
+    """Evaluates a classifier, or a regression, from the stream of its predictions.
 
     Args:
-        task: ``"binary"`` or ``"multiclass"``; None: binary, unless ``labels`` has three or more.
+        task: ``"binary"``, ``"multiclass"``, ``"multilabel"`` (each event has a set of labels) or
+            ``"regression"``; None: binary, unless ``labels`` has three or more.
         positive: Binary: the label that counts as positive.
-        threshold: Binary: ``score >= threshold`` is predicted positive where
-            an event has no ``y_pred``.
+        threshold: Binary, multi-label: ``score >= threshold`` is predicted positive where
+            an event has no ``y_pred``. Multi-label: one number, or a mapping with that of each
+            label.
         labels: The closed list of classes; a label outside it is refused, and
             one without an event is a class of support 0. Multi-class: rows of
             the confusion and distances of weighted kappa follow its order.
@@ -93,8 +95,10 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             ``score=`` in the forms of ``proba=``) with any finite number for every one of
             ``labels``, which it requires. Metrics of probabilities are undefined.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
-            squared weights, for weights that are not whole and fading windows, and, where no
-            score index is kept, the second moments of the losses.
+            squared weights, for weights that are not whole and fading windows; where no
+            score index is kept, the second moments of the losses; multi-label: how often two
+            labels occur together, for means over labels; of a regression, sums of third and
+            fourth powers.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its
@@ -145,7 +149,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         task: TaskName | None = None,
         *,
         positive: object = True,
-        threshold: float = 0.5,
+        threshold: float | Mapping[Any, float] = 0.5,
         labels: Iterable[object] | None = None,
         metrics: Iterable[str] | None = None,
         bins: int = 10,
@@ -165,7 +169,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             task = likely_task(declared is None or len(declared) < _SEVERAL)
         check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         given = InputOptions(positive, threshold, declared, probabilities, plain_event)
-        counted = task if self._labelled else str(TASKS[task].unlabelled)
+        counted = task if self._labelled else unlabelled_task(task)
         self._input = TASKS[counted].input(given)
         names = None
         if metrics is not None:
@@ -241,7 +245,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         self._bind(
             None if isinstance(self._lock, PLAIN_LOCK) else self._lock,
             self._input.known,
-            kernel == "two classes",
+            kernel,
             self._input.threshold,
             SUM_TOLERANCE if plan.probabilities else -1.0,
             None if path is None or kernel is None else path.counts,
@@ -250,6 +254,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             windows.timeline,
             self._options["time_unit"],
             windows.needs_time,
+            len(self._input.known) if self._input.closed else 0,
         )
 
     def consume(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import comb, nan
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
 from streameval.evaluator.reports import FairnessReport, FairnessRow, GroupRate, some_slices
 from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name
-from streameval.evaluator.view import View
+from streameval.evaluator.view import View, counts_state
 from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import exact_sum, one_class_counts
 from streameval.metrics.metric import Metric, row_named
@@ -73,10 +73,12 @@ def fairness_report(
         )
     given = FAIRNESS if metrics is None else metric_names(metrics)
     rows = [row_named("metric of fairness", name, FAIRNESS) for name in given]
-    total._fed(KEPT_METRIC, "confusion")
-    context, own = total._context, label_of(total, label)
+    context = total._context
+    state = counts_state(context.plan.task, "fairness")
+    total._fed(KEPT_METRIC if state == "confusion" else "f1_macro", state)
+    own = label_of(total, label)
     weights = {
-        key: view._window.current().support("confusion")
+        key: view._window.current().support(state)
         for key, view in slices.items()
         if tuple(name for name, _ in key) == kind
     }
@@ -90,7 +92,7 @@ def fairness_report(
     name = context.names().get(own, own)
     support = exact_sum([weights[key] for key in kept])
     views = {key: slices[key] for key in kept}
-    groups = _Groups(views, support, own, name, level, context.undefined)
+    groups = _Groups(views, support, own, name, level, context.undefined, state)
     left_out = tuple(key for key in weights if key not in views)
     found = tuple(map(groups.row, rows))
     return FairnessReport(kind, name, level, kept, left_out, found, context.notes)
@@ -141,6 +143,8 @@ class _Groups:
     level: float
     undefined: float | None
     """The number for undefined values."""
+    state: str
+    """With the counts of each class or label."""
 
     def row(self, metric: FairnessMetric) -> FairnessRow:
         """The value of a metric, with its interval."""
@@ -166,7 +170,8 @@ class _Groups:
         shares: dict[SliceKey, Fraction] = {}
         missing: dict[SliceKey, str] = {}
         for key, view in self.views.items():
-            found = one_class_counts(view._window.current().confusion, self.label)
+            counts = getattr(view._window.current(), self.state)
+            found = one_class_counts(counts, self.label)
             numerator, denominator = rate.rule.parts(*found)
             if denominator:
                 shares[key] = Fraction(numerator, denominator)
@@ -200,8 +205,9 @@ class _Groups:
         n = 0.0
         for shares in found:
             views = [self.views[key] for key in shares.of]
+            rate = replace(shares.rate, state=self.state)
             each = [
-                view._interval(shares.rate, view._window.current(), level, positive=self.label)
+                view._interval(rate, view._window.current(), level, positive=self.label)
                 for view in views
             ]
             n += sum(one.n for one in each)

@@ -11,7 +11,7 @@ from streameval.events import time as clock
 from streameval.events.values import Label
 from streameval.metrics.registry import find
 from streameval.states.ranking.coarse_score import checked_limit
-from streameval.states.registry import STATES
+from streameval.states.registry import STATES, states_of
 from streameval.states.state_set import StatePlan
 from streameval.tasks.registry import TASKS, TaskName, one_of_tasks, task_names
 from streameval.windows.cumulative import Cumulative
@@ -145,6 +145,13 @@ def plan_of(
     known = _PLANS.get(given) if labels is None else None
     if known is not None and known[0] == registered:
         return known[1]
+    if temporal and not any(row.ordered for row in states_of(task, STATES)):
+        raise InputError(
+            "temporal",
+            expected="a task whose events have one label, for kappa_temporal",
+            got=f"task={shown(task)}",
+            remedy="leave out temporal=",
+        )
     more: Any = {"labels": labels, "temporal": temporal, "intervals": intervals}
     more |= {"max_scores": limit, "probabilities": probabilities}
     if states is None:

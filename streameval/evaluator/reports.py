@@ -11,6 +11,7 @@ import msgspec
 
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
+from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
 from streameval.tables import data_frame
@@ -440,6 +441,75 @@ class FairnessReport(TableOfRows[FairnessRow]):
     def __str__(self) -> str:
         # Not super(), which knows the class as it was before it had slots.
         return "\n".join(filter(None, (TableOfRows.__str__(self), self.without)))
+
+
+class LabelCutPoints(Tabular, dict[Label, CutPoint]):
+    """The best cut-point of each label by one rule."""
+
+    __slots__ = ()
+    _right = CutPoint._fields
+
+    @property
+    def thresholds(self) -> dict[Label, float]:
+        """The threshold of each label that has one, as ``threshold=`` of an evaluator takes it."""
+        return {label: cut.threshold for label, cut in self.items() if not cut.reason}
+
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        header = ["label", *CutPoint._fields]
+        return header, [
+            [str(label), _short(cut.threshold), *map(weight, cut[1:-1]), _decimals(cut.value)]
+            for label, cut in self.items()
+        ]
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        columns = {name: [getattr(cut, name) for cut in self.values()] for name in CutPoint._fields}
+        return {"label": list(self), **columns}
+
+
+class LabelTable(Tabular):
+    """Support, metrics and threshold of each label; ``table["f1"]`` is a dict of label to value."""
+
+    __slots__ = ("columns", "labels")
+
+    def __init__(self, labels: Iterable[Label], columns: Mapping[str, Mapping[Label, Any]]) -> None:
+        self.labels = list(labels)
+        self.columns = columns
+
+    def __getitem__(self, name: str) -> Mapping[Label, Any]:
+        return self.columns[name]
+
+    @property
+    def _right(self) -> Sequence[str]:  # type: ignore[override]
+        return list(self.columns)
+
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        shown = {"support": weight, "threshold": _short}
+        rows = [
+            [
+                str(label),
+                *(
+                    shown.get(name, _decimals)(column.get(label, math.nan))
+                    for name, column in self.columns.items()
+                ),
+            ]
+            for label in self.labels
+        ]
+        return ["label", *self.columns], rows
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        columns = {
+            name: [column.get(label, math.nan) for label in self.labels]
+            for name, column in self.columns.items()
+        }
+        return {"label": self.labels, **columns}
+
+
+def _short(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _decimals(value: float) -> str:
+    return f"{value:.4f}"
 
 
 class Series(Tabular, list[SeriesRow]):

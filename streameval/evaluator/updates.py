@@ -61,11 +61,12 @@ class CheckedCalls:
         """Count one event.
 
         Args:
-            y_true: The true label.
-            y_pred: The predicted label; by default, derived from the score and
+            y_true: The true label; multi-label: a set or list of labels, a mapping from labels to
+                0 or 1, or a row of indicators in the order of ``labels=``; regression: the number.
+            y_pred: The predicted label, labels or number; by default, derived from the score and
                 the threshold, or the most probable label.
             score: Binary: the positive class's score, any finite number; multi-class with
-                ``probabilities=False``: a mapping label -> any finite number.
+                ``probabilities=False``, and multi-label: a mapping label -> any finite number.
             proba: Binary: the positive class's probability, or a mapping
                 label -> probability; multi-class: a mapping.
             weight: A number of 0 or more; whole ones keep everything exact. An event of weight
@@ -128,6 +129,11 @@ class CheckedCalls:
         that names them, in any order; a list of mappings; or, with
         ``labels=``, a two-dimensional array with columns in that order. Where
         declared labels are numbers, the text of one (``"0"``) names it too.
+
+        Multi-label ``y_true`` and ``y_pred`` are sequences of what :meth:`update` takes, list
+        columns, data frames or mappings with a column of indicators for each label, or, with
+        ``labels=``, two-dimensional arrays and sparse matrices of indicators; ``score`` and
+        ``proba`` have the forms of a multi-class ``proba``, and may be sparse.
 
         Returns:
             The evaluator itself, so that calls can be chained.

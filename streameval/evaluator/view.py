@@ -35,6 +35,8 @@ from streameval.evaluator.reports import (
     ClassificationReport,
     ExpectedCheck,
     ExpectedRow,
+    LabelCutPoints,
+    LabelTable,
     Report,
     ReportRow,
     Series,
@@ -46,7 +48,7 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.evaluator.spellings import explains_attributes
 from streameval.events.time import event_time, iso_time
 from streameval.events.values import Label, Weight, canonical_label
-from streameval.metrics.averages import exact_sum
+from streameval.metrics.averages import Counts, exact_sum
 from streameval.metrics.calibration import CalibrationCurve
 from streameval.metrics.curves import (
     CURVES,
@@ -55,8 +57,10 @@ from streameval.metrics.curves import (
     PrGainCurve,
     RocCurve,
 )
-from streameval.metrics.cut_points import CUT_POINTS, CutPoint
+from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.metric import LABEL_PARAMS, Metric, call, row_named
+from streameval.metrics.multilabel import left_out_events
+from streameval.metrics.multilabel_ranking import left_out_labels, left_out_rankings
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import (
     METRICS,
@@ -72,6 +76,10 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
+from streameval.states.label_counts import LabelCounts
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.lock import Lock, new_lock
 from streameval.states.ranking.coarse_score import coarse
 from streameval.states.registry import STATES
@@ -82,7 +90,8 @@ from streameval.tasks.binary import BinaryInput, BinaryTask
 from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
 from streameval.tasks.predictions import PredictionsTask, ScoredInput
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName
+from streameval.tasks.task import Kernel
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.drift import DRIFTS
@@ -93,6 +102,7 @@ from streameval.uncertainty.interval import (
     Interval,
     IntervalRequest,
     Replicates,
+    checked_bound,
     checked_level,
     normal_quantile,
 )
@@ -117,12 +127,13 @@ _OF_ORDER = (
     "Evaluator"
 )
 
+_AVERAGED = ("micro", "macro", "weighted")
 _SHOWN_VALUES = 4
 """Metrics of a representation."""
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-# From the metric to the method of a fast path; the second ones are of a binary task only.
+# From the metric to the method of a fast path.
 _COMPILED: Mapping[str, str] = {
     "balanced_accuracy": "recall_macro",
     **{name: name for name in ("accuracy", "cohen_kappa", "matthews_corrcoef", "roc_auc")},
@@ -130,6 +141,21 @@ _COMPILED: Mapping[str, str] = {
 }
 _COMPILED_BINARY: Mapping[str, str] = {
     name: name for name in ("brier_score", "f1", "log_loss", "precision", "recall")
+}
+_ERRORS = "mean_error mean_absolute_error mean_squared_error root_mean_squared_error r2"
+_COMPILED_OF: Mapping[Kernel, Mapping[str, str]] = {
+    None: {},
+    "two classes": {**_COMPILED, **_COMPILED_BINARY},
+    "classes": _COMPILED,
+    "numbers": {name: name for name in _ERRORS.split()},
+    "label sets": {
+        "accuracy": "subset_accuracy",
+        **{
+            f"{rule}_{average}": f"{prefix}{rule}_{average}"
+            for rule in ("precision", "recall", "f1", "jaccard")
+            for average, prefix in (("micro", ""), ("macro", "label_"), ("samples", ""))
+        },
+    },
 }
 
 
@@ -187,6 +213,9 @@ class ViewContext:
         """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
         for state in states:
             row = STATES[state]
+            if self.plan.task not in row.tasks:
+                adjective = self.plan.task_row.adjective
+                raise MetricError(f"{metric} is not for {adjective} tasks")
             if not self.plan.serves(state):
                 rows = {one.name: one.states for one in task_metrics(self.plan.task)}
                 # Drift and expected metrics are computed of a state, and are no metrics to keep.
@@ -252,6 +281,20 @@ def _coded(given: Any, codes: Mapping[Label, Label], name: str) -> Any:
     return [_code(label, codes, name) for label in given] if name == "labels" else given
 
 
+def counts_state(task: str, name: str) -> str:
+    """The state with the counts of each class or label; MetricError where a task has none."""
+    for row in task_metrics(task):
+        if row.name == "f1_macro":
+            return row.state
+    raise MetricError(f"{name} is not for {TASKS[task].adjective} tasks")
+
+
+def _check_known(label: Label, known: Sequence[Label], kind: str) -> None:
+    if label not in known:
+        expected, near = f"one of {len(known)} {kind}", did_you_mean(str(label), known)
+        raise InputError("label", expected=expected, got=shown(label), remedy=near)
+
+
 def _titles(
     labels: Sequence[Label], names: Mapping[Label, Label], target_names: Iterable[str] | None
 ) -> list[Label]:
@@ -275,9 +318,9 @@ def _code(label: object, codes: Mapping[Label, Label], name: str) -> Label:
     return code
 
 
-def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
+def compiled_reader(name: str, window: Window, kernel: Kernel) -> Callable[[], float] | None:
     """The metric's compiled function of the window as it then is, or None; nan: ask the metric."""
-    method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
+    method = _COMPILED_OF[kernel].get(name)
     if method is None:
         return None
     path = window.fast_path()
@@ -392,7 +435,7 @@ class Readings:
 
     @property
     def task(self) -> TaskName:
-        """``"binary"`` or ``"multiclass"``."""
+        """``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
         return self._context.plan.task
 
     @property
@@ -460,7 +503,14 @@ class Readings:
         return value
 
     def interval(
-        self, /, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
+        self,
+        /,
+        name: str,
+        *,
+        level: float = 0.95,
+        method: str = "auto",
+        bound: float | None = None,
+        **params: Any,
     ) -> Interval:
         """A metric with its confidence interval.
 
@@ -469,6 +519,8 @@ class Readings:
             level: The share of such intervals that contain the true value.
             method: A name of :data:`streameval.uncertainty.methods.METHODS`; by
                 default the metric's own.
+            bound: Regression: the largest loss that an event can have, which ``"anytime"``
+                requires for a mean of losses.
             params: As in :meth:`value`.
 
         Returns:
@@ -494,7 +546,7 @@ class Readings:
                 # It raises where the evaluator cannot answer, which need not be checked again.
                 context.reader(metric.name, state_set)
             counted = context.counted(params) if params else params
-            return self._interval(metric, state_set, level, method, params=counted)
+            return self._interval(metric, state_set, level, method, params=counted, bound=bound)
 
     def _interval(
         self,
@@ -507,6 +559,7 @@ class Readings:
         positive: Label | None = None,
         required: bool = True,
         pane: int | None = None,
+        bound: float | None = None,
     ) -> Interval:
         context, window = self._context, self._window
         if positive is None:
@@ -533,6 +586,7 @@ class Readings:
             context.cumulative,
             functools.partial(getattr, state_set),
             replicates,
+            checked_bound(bound),
         )
         return interval(request, method, required=required)
 
@@ -651,13 +705,8 @@ class Readings:
         params = context.counted(params) if params else params
         value = self._named(context.bound(metric, params)(state_set))
         reason = reason_of(value)
-        if not reason and metric.state == "confusion" and state_set.confusion is not None:
-            names = context.names()
-            missing = left_out(metric, state_set.confusion, context.undefined)
-            if missing:
-                some = ", ".join(str(names.get(label, label)) for label in missing[:5])
-                more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-                reason = f"without the undefined {some}{more}"
+        if not reason:
+            reason = self._without(metric, getattr(state_set, metric.state))
         found = bounds = None
         if level is not None:
             found = self._interval(
@@ -667,6 +716,29 @@ class Readings:
             bounds = self._bounds(metric, state_set, params)
         support = state_set.support(metric.state)
         return ReportRow(name, float(value), reason, support, found, bounds)
+
+    def _without(self, metric: Metric, counts: Any) -> str:
+        """Which classes, labels or events a mean leaves out, in words; empty where none."""
+        undefined = self._context.undefined
+        weight: Weight = 0
+        if isinstance(counts, LabelSetCounts):
+            weight = left_out_events(metric, counts, undefined)
+        elif isinstance(counts, LabelRanking):
+            weight = left_out_rankings(metric, counts, undefined)
+        if weight:
+            events = "event" if weight == 1 else "events"
+            return f"without {count_text(weight)} {events} of no value"
+        missing: list[Label] = []
+        if isinstance(counts, LabelScores):
+            missing = left_out_labels(metric, counts, undefined)
+        elif isinstance(counts, (ConfusionCounts, LabelCounts)):
+            missing = left_out(metric, counts, undefined)
+        if not missing:
+            return ""
+        names = self._context.names()
+        some = ", ".join(str(names.get(label, label)) for label in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        return f"without the undefined {some}{more}"
 
     @locked
     def classification_report(
@@ -703,21 +775,29 @@ class Readings:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
         self._require_labels("classification_report")
         context, names = self._context, self._context.names()
-        state_set = self._fed("classification_report", "confusion")
-        counts: ConfusionCounts = state_set.confusion
+        families = ("precision", "recall", "f1")
+        task = MulticlassTask.name if context.positive is not None else context.plan.task
+        counts = self._counts("classification_report")
+        state_set = self._window.current()
+        every_row = {row.name: row for row in task_metrics(task)}
         params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
         every = set(chosen) >= set(counts.labels)
         titles = _titles(chosen, names, target_names)
-        task, families = MulticlassTask.name, ("precision", "recall", "f1")
-        shown_averages = ("macro", "weighted") if every else ("micro", "macro", "weighted")
+        # Of one class an event, the micro average of all classes is the accuracy.
+        exclusive = isinstance(counts, ConfusionCounts)
+        shown_averages = ["macro", "weighted"] if every and exclusive else [*_AVERAGED]
+        if every and "f1_samples" in every_row and context.plan.serves("label_sets"):
+            shown_averages.append("samples")
         of_average = {
             f"{average} avg": [find(f"{family}_{average}", task) for family in families]
             for average in shown_averages
         }
 
         def value(metric: Metric, **more: Any) -> Any:
-            return metric.bind(undefined=context.undefined, **more)(counts)
+            return metric.bind(undefined=context.undefined, **more)(
+                getattr(state_set, metric.state)
+            )
 
         support = value(find("support", task, None))
         columns = [value(find(family, task, None), **params) for family in families]
@@ -725,17 +805,23 @@ class Readings:
             title: (*(float(column[label]) for column in columns), support.get(label, 0))
             for label, title in zip(chosen, titles, strict=True)
         }
-        total = counts.total if every else exact_sum([row[-1] for row in rows.values()])
+        total = exact_sum([row[-1] for row in rows.values()])
+        if every and exclusive:
+            total = counts.total
+        # A mean over events is of all labels.
+        params = {} if every and not exclusive else params
         averages = {
             title: (*(float(value(metric, **params)) for metric in metrics), total)
             for title, metrics in of_average.items()
         }
-        of_all = find("accuracy", task) if every else None
+        of_all = find("accuracy", task) if every and exclusive else None
         accuracy = None if of_all is None else float(value(of_all))
         report = ClassificationReport(rows, accuracy, total, averages, digits=digits)  # type: ignore[arg-type]
         if level is None:
             return report
-        of_classes = [find(family) for family in families]
+        of_classes = [
+            replace(find(family), state=every_row["f1_macro"].state) for family in families
+        ]
         # An average of all classes has a formula, whatever their order.
         params = {} if every else params
         ends = functools.partial(self._interval, state_set=state_set, level=level)
@@ -815,10 +901,11 @@ class Readings:
         """One class against all others, as the view of a binary task; O(scores of the class).
 
         Its score is the probability that the events gave to the class, so that it has the
-        curves, cut-points and metrics of scores, and no predicted labels.
+        curves, cut-points and metrics of scores, and no predicted labels. A label of sets of
+        labels has the metrics of its predicted label.
 
         Args:
-            label: A class of a multi-class task.
+            label: A class of a multi-class task, or a label of a multi-label one.
 
         Returns:
             A view of the events counted until now; it does not change.
@@ -836,12 +923,11 @@ class Readings:
         context = self._context
         if context.positive is not None:
             raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
+        if context.plan.task_row.truth == "label sets":
+            return self._one_label(label)
         scores: ClassScores = self._fed("one_vs_rest", "class_scores").class_scores
         known = scores.labels if context.plan.labels is None else context.plan.labels
-        if label not in known:
-            near = did_you_mean(str(label), known)
-            expected = f"one of {len(known)} classes"
-            raise InputError("label", expected=expected, got=shown(label), remedy=near)
+        _check_known(label, known, "classes")
         index = scores.one_vs_rest(label)
         bins, most = context.plan.bins, index.max_scores
         task = BinaryTask.name if context.input.labelled else PredictionsTask.name
@@ -852,20 +938,108 @@ class Readings:
         of_class = ViewContext(plan, of_one(str(label)), context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_class)
 
+    def _one_label(self, label: Label) -> View:
+        """A label of sets of labels as the view of a binary task, of what was fed."""
+        context, states = self._context, self._window.current()
+        kinds = {"confusion": "label_counts", "index": "label_scores"}
+        held = [kind for kind, state in kinds.items() if states.support(state)]
+        if not held:
+            # Before the first event, or nothing is kept that it reads.
+            served = [kind for kind, state in kinds.items() if context.plan.serves(state)]
+            held = served or list(kinds)
+            self._fed("one_vs_rest", kinds[held[0]])
+        _check_known(label, context.input.labels, "labels")
+        index = states.label_scores.index(label) if "index" in held else None
+        most = None if index is None else index.max_scores
+        plan = StatePlan(BinaryTask.name, frozenset(held), context.plan.bins, max_scores=most)
+        binary = StateSet(plan)
+        if "confusion" in held:
+            tp, fp, fn, tn = states.label_counts.binary(label)
+            cells = [(1, 1, tp), (0, 1, fp), (1, 0, fn), (0, 0, tn)]
+            binary.confusion.add_pairs([cell for cell in cells if cell[2]])
+        if index is not None:
+            binary.index.merge(index)
+        one = BinaryInput(str(label), context.input.limit(label))  # type: ignore[attr-defined]
+        of_label = ViewContext(plan, one, context.undefined)
+        return View(cast(Window, _Unchanging(binary)), of_label)
+
     @locked
-    def thresholds(self, /, name: CutPointName | str, **params: Any) -> CutPoint:
+    def thresholds(self, /, name: CutPointName | str, **params: Any) -> Any:
         """The cut-point that is best by a rule, such as ``"youden"``.
+
+        Returns:
+            A :class:`~streameval.metrics.CutPoint`; of sets of labels
+            :class:`~streameval.evaluator.reports.LabelCutPoints`, a dict of each label's.
 
         Raises:
             MetricError: No such rule, a parameter that it does not take, or no scores were fed.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multilabel").update({"ad"}, score={"ad": 0.75, "spam": 0.5})
+        >>> _ = ev.update({"spam"}, score={"ad": 0.25, "spam": 0.625})
+        >>> ev.thresholds("youden").thresholds
+        {'ad': 0.75, 'spam': 0.625}
         """
         rule = row_named("cut-point", name, CUT_POINTS)
         self._require_labels(f"the cut-point {name}")
+        if self._context.plan.task_row.truth == "label sets":
+            scores: LabelScores = self._fed(name, "label_scores").label_scores
+            cuts = (
+                (label, call(f"the cut-point {name}", rule, scores.index(label), params))
+                for label in scores.classes
+            )
+            return LabelCutPoints(cuts)
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         index = self._fed(name, "index").index
-        cut: CutPoint = call(f"the cut-point {name}", rule, index, params)
-        return cut
+        return call(f"the cut-point {name}", rule, index, params)
+
+    @locked
+    def label_table(
+        self,
+        metrics: Iterable[str] = ("precision", "recall", "f1", "roc_auc"),
+        *,
+        threshold: CutPointName | str | None = None,
+    ) -> LabelTable:
+        """The metrics of each label of a multi-label task, and the threshold that is its own.
+
+        Args:
+            metrics: Names of metrics of a label; those of scores or of predicted labels are left
+                out where none were fed.
+            threshold: The rule of :meth:`thresholds` for each label's best threshold; None: the
+                threshold from which on a label is predicted.
+
+        Raises:
+            MetricError: Another task, no such metric or rule, or no scores were fed for the rule.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multilabel").update({"ad"}, score={"ad": 0.75, "spam": 0.5})
+        >>> _ = ev.update({"spam"}, score={"ad": 0.25, "spam": 0.625})
+        >>> print(ev.label_table(threshold="youden"))
+        label  support  precision  recall      f1  roc_auc  threshold
+        ad           1     1.0000  1.0000  1.0000   1.0000       0.75
+        spam         1     0.5000  1.0000  0.6667   1.0000      0.625
+        """
+        context, states = self._context, self._window.current()
+        if context.plan.task_row.truth != "label sets":
+            raise MetricError("label_table is for multi-label tasks")
+        rows = [find(name, context.plan.task, None) for name in metrics]
+        columns = {
+            row.name.removesuffix("_macro"): context.bound(row, {})(states)
+            for row in rows
+            if self._can_answer(row, states)
+        }
+        labels = context.input.labels
+        support = {}
+        if states.has_labels:
+            support = {label: states.label_counts.true_count(label) for label in labels}
+        elif states.has_scores and context.plan.serves("label_scores"):
+            support = {label: states.label_scores.true_count(label) for label in labels}
+        limits = {label: context.input.limit(label) for label in labels}  # type: ignore[attr-defined]
+        if threshold is not None:
+            limits = {label: cut.threshold for label, cut in self.thresholds(threshold).items()}
+        table: dict[str, Any] = {"support": support, **columns, "threshold": limits}
+        return LabelTable(labels, table)
 
     @locked
     def series(self, metric: str, *, intervals: float | None = None) -> Series:
@@ -963,17 +1137,49 @@ class Readings:
             raise MetricError(refusal)
         return panes
 
+    def _counts(self, name: str) -> Counts:
+        """The counts of each class or label; raises MetricError where the task has none."""
+        state = counts_state(self._context.plan.task, name)
+        counts: Counts = getattr(self._fed(name, state), state)
+        return counts
+
     @property
     @locked
     def confusion(self) -> ConfusionCounts:
-        """The confusion counts under the user's labels; a copy."""
+        """The confusion counts under the user's labels; a copy.
+
+        Raises:
+            MetricError: Sets of labels, which have no pairs of classes.
+        """
         self._require_labels("confusion")
-        counts: ConfusionCounts = self._fed("confusion", "confusion").confusion
+        counts = self._counts("confusion")
+        if isinstance(counts, LabelCounts):
+            raise MetricError("confusion is of classes; of sets of labels read label_counts")
         names = self._context.names()
         if not names:
             return counts.copy()
         # Rows ascend by name, whichever label is the positive one.
         return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
+
+    @property
+    @locked
+    def label_counts(self) -> LabelCounts:
+        """True and false positives and negatives of each label; a copy.
+
+        Raises:
+            MetricError: Another task than multi-label.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multilabel").update({"ad", "spam"}, {"spam"})
+        >>> print(ev.label_counts)
+        label  tp  fp  fn  tn
+        ad      0   0   1   0
+        spam    1   0   0   0
+        """
+        counts = self._counts("label_counts")
+        if not isinstance(counts, LabelCounts):
+            raise MetricError("label_counts is of sets of labels; of classes read confusion")
+        return counts.copy()
 
 
 class View(Readings, metaclass=PublicClass):
@@ -1024,7 +1230,7 @@ class View(Readings, metaclass=PublicClass):
         fast = None
         kernel = context.plan.task_row.kernel
         if context.undefined is None and kernel is not None:
-            fast = compiled_reader(metric.name, window, binary=kernel == "two classes")
+            fast = compiled_reader(metric.name, window, kernel)
             if fast is None and path.reader is not None and not metric.also:
                 fast = path.reader(metric.name, metric.state, function)
             if fast is not None and not math.isnan(fast()):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from streameval.events.label_rows import LabelRows
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 
 EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
@@ -21,7 +22,8 @@ class Event(NamedTuple):
 
     Binary: the labels are 1 (positive) and 0, or True and False, the score a float.
     Multi-class: canonical labels, the score a mapping label -> probability.
-    ``None`` if the event has none.
+    Multi-label: frozen sets of labels, the score a mapping label -> number.
+    Regression: numbers. ``None`` if the event has none.
     """
 
     y_true: Label
@@ -37,12 +39,14 @@ class EventBatch:
     Binary: ``y_true`` and ``y_pred`` are booleans and ``score`` is one column.
     Multi-class: they are codes into ``labels``, and ``score`` has one column
     for each of ``score_labels``. Several models: as multi-class, but ``y_pred`` and ``score``
-    have a column for each model, and single events have tuples.
+    have a column for each model, and single events have tuples. Multi-label: ``y_true`` and
+    ``y_pred`` are rows of codes into ``labels``, and ``score`` has a column for each of
+    ``score_labels``, or is rows of codes into ``labels`` with values.
     """
 
-    y_true: npt.NDArray[Any]
-    y_pred: npt.NDArray[Any] | None
-    score: FloatArray | None
+    y_true: Any
+    y_pred: Any
+    score: Any
     weight: IntArray | FloatArray | None
     # What the columns of labels have codes of; empty: they have the labels themselves.
     labels: tuple[Label, ...] = ()
@@ -78,7 +82,8 @@ class EventBatch:
     def true_labels(self) -> npt.NDArray[Any]:
         """The true labels themselves, one for each event."""
         if not self.labels:
-            return self.y_true
+            own: npt.NDArray[Any] = self.y_true
+            return own
         labels = np.empty(len(self.labels), dtype=object)
         labels[:] = self.labels
         named: npt.NDArray[Any] = labels[self.y_true]
@@ -96,13 +101,15 @@ class EventBatch:
             return zip(true, predicted, scores, weights, self.unit.tolist(), strict=True)
         return map(Event, true, predicted, scores, weights)
 
-    def _named(self, column: npt.NDArray[Any] | None) -> list[Any]:
+    def _named(self, column: Any) -> list[Any]:
         """The labels of a column; of a column for each model tuples of labels."""
         labels = self.labels
         if column is None:
             return [None] * len(self)
+        if isinstance(column, LabelRows):
+            return list(column.sets(labels))
         if not labels:
-            return list(column.tolist())
+            return list(column.tolist() if column.ndim == 1 else map(tuple, column.tolist()))
         if column.ndim == 2:
             return [tuple([labels[code] for code in row]) for row in column.tolist()]
         return [labels[code] for code in column.tolist()]
@@ -111,6 +118,8 @@ class EventBatch:
         """One score, one mapping, or one score of each model, for each event."""
         if self.score is None:
             return [None] * len(self)
+        if isinstance(self.score, LabelRows):
+            return list(self.score.mappings(self.labels))
         names, rows = self.score_labels, self.score.tolist()
         if self.score.ndim == 1:
             return list(rows)

@@ -87,6 +87,8 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         got = shown(value)
         if math.isfinite(number):
             remedy, code = "a fraction is a score: pass it as score=", "score"
+            if field == "y_true":
+                remedy, code = f'{remedy}; true numbers require task="regression"', "numbers"
     elif value is None:
         got, remedy = "None", "this event has no label yet: leave it out"
     elif (item := _scalar(value)) is not None:
@@ -113,6 +115,8 @@ def _of_several(value: object, position: int | None, of_row: str) -> str:
     """The remedy where several values were given as one, as a row of a column or as an event's."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(type(value), "__len__"):
         return ""
+    if isinstance(value, (set, frozenset)):
+        return 'sets of labels are for task="multilabel"'
     return of_row if position is not None else MANY_EVENTS
 
 

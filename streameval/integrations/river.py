@@ -13,6 +13,7 @@ from streameval.errors import MetricError, MissingExtraError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import find
+from streameval.tasks.multilabel import predicted_scores, predicted_set
 from streameval.tasks.registry import TASKS, TaskName, likely_task, task_names
 
 try:
@@ -27,12 +28,13 @@ _EVALUATOR_OPTIONS = frozenset(inspect.signature(Evaluator).parameters) - {"metr
 
 
 # River recognises a metric by its class, so this adapter derives from River's.
-class RiverMetric(river_metrics.base.ClassificationMetric):
+class RiverMetric(river_metrics.base.ClassificationMetric, river_metrics.base.RegressionMetric):
     """Any metric of streameval as a River metric.
 
     It works wherever River takes a metric: ``evaluate.progressive_val_score``,
     ``utils.Rolling``, ``forest.ARFClassifier(metric=…)``, bandits and other model
-    selection, ``metrics.multioutput``, ``+`` with other classification metrics.
+    selection, ``metrics.multioutput``, ``+`` with other metrics of its kind. For multi-label
+    models, ``RiverMetric("f1_micro")`` stands in place of ``metrics.multioutput``.
 
     Args:
         name: A name of :data:`streameval.metrics.METRICS`.
@@ -40,9 +42,10 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
             other is a parameter of the metric, such as ``beta=2`` of ``fbeta``.
             Where ``task`` is left out, ``positive`` or ``threshold`` makes it
             binary. Otherwise a metric of one task only is of that task, and a
-            metric of labels is multi-class (any labels). A metric of
-            probabilities that both tasks have is decided by the first event:
-            multi-class where a label is none of ``True``, ``False``, 0 and 1.
+            metric of labels is multi-class (any labels). The first event decides between
+            tasks that have the metric: multi-label where the truth is a mapping label -> bool,
+            or a set; of probabilities multi-class where a label is none of ``True``, ``False``,
+            0 and 1.
 
     A metric of labels is fed predicted labels; a metric of scores, or one
     with ``threshold=``, is fed probabilities, or the scores of an anomaly detector.
@@ -59,6 +62,10 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
     >>> auc
     roc_auc: 100.00%
     >>> recall_counts_more = RiverMetric("fbeta", beta=2)
+    >>> error = RiverMetric("mean_absolute_error")
+    >>> error.update(3.2, 2.9)
+    >>> error
+    mean_absolute_error: 0.300000
     """
 
     def __init__(self, name: str, **evaluator_options: Any) -> None:
@@ -71,10 +78,12 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         tasks = self._tasks()
         of_labels = not self._found(tasks[0]).needs_scores
         declared_binary = bool({"positive", "threshold"} & set(self._options))
-        self._undecided = len(tasks) > 1 and not of_labels and not declared_binary
+        self._undecided = len(tasks) > 1 and not declared_binary
         self._positive = self._options.get("positive", True)
         self._from_labels = of_labels and "threshold" not in self._options
-        self._open(tasks[-1] if of_labels and not declared_binary else tasks[0])
+        # Label sets are found by the first event.
+        of_classes = [task for task in tasks if TASKS[task].truth != "label sets"] or tasks
+        self._open(of_classes[-1] if of_labels and not declared_binary else of_classes[0])
 
     def _tasks(self) -> tuple[TaskName, ...]:
         """The tasks in which the metric exists; the declared one where there is one."""
@@ -109,7 +118,14 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         """Count one event; ``y_pred`` is a label, a score or River's dict of probabilities."""
         if self._undecided and _is_given(y_pred):
             self._undecided = False
-            if isinstance(y_pred, Mapping) and not {y_true, *y_pred} <= {0, 1}:
+            tasks = {TASKS[task].truth: task for task in self._tasks()}
+            if isinstance(y_true, (Mapping, set, frozenset)):
+                self._open(tasks.get("label sets", self.evaluator.task))
+            elif (
+                not self._from_labels
+                and isinstance(y_pred, Mapping)
+                and not {y_true, *y_pred} <= {0, 1}
+            ):
                 self._open(likely_task(False))
         prediction = self._prediction(y_pred)
         if prediction is not None:
@@ -125,6 +141,11 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         """The prediction as an evaluator's argument; None where there is none."""
         if not _is_given(y_pred):
             return None
+        task = TASKS[self.evaluator.task]
+        if task.truth == "label sets" and isinstance(y_pred, Mapping):
+            if self._from_labels:
+                return {"y_pred": predicted_set(y_pred)}
+            return {"score": predicted_scores(y_pred)}
         if self._from_labels:
             # As in River's predict_one, the first of equal probabilities.
             if isinstance(y_pred, Mapping):
@@ -133,7 +154,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         if not isinstance(y_pred, Mapping):
             # Scores of anomaly detectors, and bools of models without probabilities.
             return {"score": float(y_pred)}
-        if "score" not in TASKS[self.evaluator.task].fields:
+        if "score" not in task.fields:
             return {"proba": y_pred}
         # As in River, a class that is missing from the prediction has probability 0.
         return {"score": y_pred.get(self._positive, 0.0)}
@@ -146,9 +167,21 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         return self.evaluator[self.name]
 
     def works_with(self, model: Any) -> bool:
-        """Whether River can evaluate a model: a classifier, an anomaly detector or filter."""
-        kind = river_base.AnomalyFilter if self._from_labels else river_base.AnomalyDetector
-        return isinstance(model, river_base.Classifier | kind)
+        """Whether River can evaluate a model: one of a task that has the metric."""
+        tasks = self._tasks() if self._undecided else (self.evaluator.task,)
+        kinds: set[type] = set()
+        for truth in (TASKS[task].truth for task in tasks):
+            kinds |= _MODELS.get(truth, {river_base.Classifier, _detector(self._from_labels)})
+        return isinstance(model, tuple(kinds))
+
+    def __add__(self, other: river_metrics.base.Metric) -> river_metrics.base.Metrics:
+        base: Any = river_metrics.base
+        of_numbers = TASKS[self.evaluator.task].truth == "numbers"
+        kind = base.RegressionMetric if of_numbers else base.ClassificationMetric
+        if not isinstance(other, kind):
+            raise ValueError(f"{self.name} and {type(other).__name__} are not compatible")
+        together: river_metrics.base.Metrics = base.Metrics([self, other])
+        return together
 
     @property
     def bigger_is_better(self) -> bool:
@@ -173,6 +206,17 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.get():{self._fmt}}"
+
+
+_MODELS: Mapping[str, set[type]] = {
+    "label sets": {river_base.MultiLabelClassifier},
+    "numbers": {river_base.Regressor},
+}
+"""The models that River evaluates, by what a true label is; of labels classifiers and detectors."""
+
+
+def _detector(of_labels: bool) -> type:
+    return river_base.AnomalyFilter if of_labels else river_base.AnomalyDetector
 
 
 def _is_given(y_pred: Any) -> bool:

@@ -29,8 +29,11 @@ from streameval.metrics import (
     cut_points,
     label_free,
     multiclass,
+    multilabel,
+    multilabel_ranking,
     probability,
     ranking,
+    regression,
     score_profiles,
 )
 from streameval.metrics.agreement import *
@@ -43,6 +46,8 @@ from streameval.metrics.cut_points import *
 from streameval.metrics.label_free import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
+from streameval.metrics.multilabel import *
+from streameval.metrics.multilabel_ranking import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
 from streameval.metrics.registry import (
@@ -53,6 +58,7 @@ from streameval.metrics.registry import (
     left_out,
     shown_metrics,
 )
+from streameval.metrics.regression import *
 from streameval.metrics.score_profiles import *
 from streameval.metrics.thresholds import ThresholdTable, threshold_table
 from streameval.metrics.undefined import Undefined, reason_of
@@ -66,8 +72,11 @@ __all__ += curves.__all__
 __all__ += cut_points.__all__
 __all__ += label_free.__all__
 __all__ += multiclass.__all__
+__all__ += multilabel.__all__
+__all__ += multilabel_ranking.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
+__all__ += regression.__all__
 __all__ += score_profiles.__all__
 
 for _name in __all__:

@@ -17,8 +17,12 @@ from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
+from streameval.states.label_counts import LabelCounts
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
+
+Counts = ConfusionCounts | LabelCounts
+"""Of classes, of which an event has one, or of labels, of which it has any number."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -33,11 +37,13 @@ class WholeCounts(NamedTuple):
     total: int
 
 
-def whole_counts(counts: ConfusionCounts) -> WholeCounts:
+def whole_counts(counts: Counts) -> WholeCounts:
     """Correct, true and predicted weight of each class, in integers; O(classes), else O(cells)."""
     counts = counts.whole
     if counts.exact:
         return WholeCounts(*counts.per_class(), counts.total)  # type: ignore[arg-type]
+    if isinstance(counts, LabelCounts):
+        return _whole_labels(counts)
     labels = counts.labels
     row = {label: n for n, label in enumerate(labels)}
     correct = [0] * len(labels)
@@ -51,6 +57,38 @@ def whole_counts(counts: ConfusionCounts) -> WholeCounts:
     return WholeCounts(labels, correct, true, predicted, sum(true))
 
 
+def _whole_labels(counts: LabelCounts) -> WholeCounts:
+    labels, right, true, predicted = counts.per_class()
+    whole = whole_weights([counts.total, *right, *true, *predicted])
+    total, size = whole[0], len(labels)
+    rights, trues, guesses = (whole[1 + n * size : 1 + (n + 1) * size] for n in range(3))
+    columns = (rights, trues, guesses)
+    for row, (c, t, p) in enumerate(zip(*columns, strict=True)):
+        if (total - t - p + c) * _SUM_ROUNDING < total:
+            # True negatives are a difference of float sums: below their rounding there are none.
+            if t == c:
+                c, t, p = (total if p == c else c), (total if p == c else t), total
+            elif p == c:
+                t = total
+            else:
+                p = total - t + c
+            for column, weight in zip(columns, (c, t, p), strict=True):
+                column[row] = weight
+    return WholeCounts(labels, rights, trues, guesses, total)
+
+
+_SUM_ROUNDING = 10**9
+"""Float sums of the same events in another order are equal to one part in so many."""
+
+
+def whole_weights(weights: Collection[Weight]) -> list[int]:
+    """Weights as integers, up to one common factor."""
+    ratios = [weight.as_integer_ratio() for weight in weights]
+    # Every denominator is a power of two: the largest is a multiple of the others.
+    scale = max((denominator for _, denominator in ratios), default=1)
+    return [numerator * (scale // denominator) for numerator, denominator in ratios]
+
+
 def whole_cells(counts: ConfusionCounts) -> Iterable[tuple[Label, Label, int]]:
     """The cells ``(true, predicted, weight)`` on the same scale as :func:`whole_counts`."""
     counts = counts.whole
@@ -58,10 +96,9 @@ def whole_cells(counts: ConfusionCounts) -> Iterable[tuple[Label, Label, int]]:
 
 
 def _scaled_cells(counts: ConfusionCounts) -> list[tuple[Label, Label, int]]:
-    cells = [(true, pred, weight.as_integer_ratio()) for true, pred, weight in counts.cells()]
-    # Every denominator is a power of two: the largest is a multiple of the others.
-    scale = max((denominator for _, _, (_, denominator) in cells), default=1)
-    return [(true, pred, n * (scale // d)) for true, pred, (n, d) in cells]
+    cells = list(counts.cells())
+    weights = whole_weights([weight for _, _, weight in cells])
+    return [(true, pred, n) for (true, pred, _), n in zip(cells, weights, strict=True)]
 
 
 class _Need(NamedTuple):
@@ -89,6 +126,11 @@ _NEEDS: dict[str, _Need] = {
     ),
     "others predicted": _Need(
         lambda c, t, p, s: s - p, "every event was predicted {}", "predicted for every event"
+    ),
+    "others either": _Need(
+        lambda c, t, p, s: 2 * s - t - p,
+        "every event is truly {} and was predicted so",
+        "true of every event and predicted for every one",
     ),
     "false positives": _Need(
         lambda c, t, p, s: p - c,
@@ -144,13 +186,13 @@ class Rule(NamedTuple):
 
     def value(self, numerator: float, denominator: float) -> float:
         value = numerator / denominator
-        return math.sqrt(value) if self.root else value
+        return math.copysign(math.sqrt(abs(value)), value) if self.root else value
 
     def scaled(self, numerator: int, denominator: int, weight: int = 1) -> int:
         """``weight · value`` in units of 2⁻⁶⁴, rounded down: a term that sums in any order."""
         if self.root:
-            square = (weight * weight * numerator << 2 * FRACTION_BITS) // denominator
-            return math.isqrt(square)
+            square = (weight * weight * abs(numerator) << 2 * FRACTION_BITS) // denominator
+            return math.isqrt(square) if numerator >= 0 else -math.isqrt(square)
         return (weight * numerator << FRACTION_BITS) // denominator
 
     def reason(self, correct: int, true: int, predicted: int, total: int) -> str:
@@ -163,7 +205,7 @@ class Rule(NamedTuple):
 
 def averaged(
     rule: Rule,
-    counts: ConfusionCounts,
+    counts: Counts,
     average: Average | None,
     positive: Label | None,
     undefined: float | None,
@@ -244,7 +286,7 @@ def _no_value(
     return undefined_value(rule.reason(c, t, p, s), undefined, label)
 
 
-def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, int, int]:
+def one_class_counts(counts: Counts, label: Label) -> tuple[int, int, int, int]:
     """Correct, true and predicted weight of a class, and the total, in integers."""
     total = counts.total
     if type(total) is int:
@@ -281,14 +323,14 @@ def _mean(rule: Rule, whole: WholeCounts, undefined: float | None, *, by_support
 
 
 def _micro(
-    rule: Rule, counts: ConfusionCounts, chosen: WholeCounts | None, undefined: float | None
+    rule: Rule, counts: Counts, chosen: WholeCounts | None, undefined: float | None
 ) -> float:
     """The rule of the counts of all classes added up, or of some: FP and FN may differ then."""
-    if chosen is None:
+    if chosen is None and isinstance(counts, ConfusionCounts):
         correct, total = pooled_counts(counts)
         parts = pooled_parts(rule, correct, total, len(counts.labels))
     else:
-        labels, *columns, total = chosen
+        labels, *columns, total = chosen or whole_counts(counts)
         correct, true, predicted = map(sum, columns)
         parts = rule.parts(correct, true, predicted, total * len(labels))
     if not total:
@@ -341,6 +383,8 @@ def mean_of_scaled(
 def _no_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
     """Undefined, because no class has a value: with the reason of the first one."""
     found = next(undefined_classes(rule, whole), None)
+    if not whole.labels:
+        return undefined_value("no event has a label, and none was predicted of any", undefined)
     if found is None:
         # Of pooled counts only: each class has a value, and their sums have none.
         return undefined_value("the classes' counts add up to no value", undefined)

@@ -474,6 +474,13 @@ positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
 negative_likelihood_ratio = class_metric(NEGATIVE_LIKELIHOOD_RATIO)
 
 
+def checked_beta(beta: Any) -> float:
+    """The parameter of F-beta; raises MetricError for what is no number from 0."""
+    if not isinstance(beta, Real) or isinstance(beta, bool) or not float(beta) >= 0:
+        raise MetricError(f"beta: expected a number of at least 0, got {shown(beta)}")
+    return float(beta)
+
+
 @_of_rule(
     FBETA,
     params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
@@ -488,9 +495,7 @@ def fbeta(
     labels: Iterable[object] | None = None,
     undefined: float | None = None,
 ) -> float | dict[Label, float]:
-    if not isinstance(beta, Real) or isinstance(beta, bool) or not beta >= 0:
-        raise MetricError(f"beta: expected a number of at least 0, got {shown(beta)}")
-    return averaged(_fbeta_rule(float(beta)), counts, average, positive, undefined, labels)
+    return averaged(_fbeta_rule(checked_beta(beta)), counts, average, positive, undefined, labels)
 
 
 @overload

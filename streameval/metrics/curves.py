@@ -18,7 +18,12 @@ import numpy as np
 from streameval.events.values import FloatArray, Label
 from streameval.metrics.averages import check_choice
 from streameval.metrics.calibration import calibration_curve, quantile_calibration_curve
-from streameval.metrics.score_profiles import gain_curve, score_distribution, threshold_metrics
+from streameval.metrics.score_profiles import (
+    gain_curve,
+    residual_distribution,
+    score_distribution,
+    threshold_metrics,
+)
 from streameval.metrics.thresholds import (
     Counts,
     CurveColumns,
@@ -33,6 +38,7 @@ from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
+from streameval.tasks.registry import TASKS
 
 __all__ = [
     "CURVES",
@@ -403,6 +409,12 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("threshold_metrics", threshold_metrics, {"binary": "index"}),
             CurveRow("score_distribution", score_distribution, {"binary": "index"}),
             CurveRow(
+                "residuals",
+                residual_distribution,
+                {"regression": "residuals"},
+                served=True,
+            ),
+            CurveRow(
                 "calibration",
                 calibration_curve,
                 {"binary": "probability", "multiclass": "class_probability"},
@@ -418,5 +430,19 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
 )
 """Every curve by name: ``CURVES["roc"].function(index)`` returns the record."""
 
-SERVED_CURVES = tuple(row.name for row in CURVES.values() if row.served)
-"""Names of the curves of a service, in the order of its page."""
+
+def served_curves(task: str) -> tuple[str, ...]:
+    """Names of the curves of a service of a task, in the order of its page."""
+    numbers = TASKS[task].truth == "numbers"
+    return tuple(
+        row.name
+        for row in CURVES.values()
+        if row.served and numbers == any(TASKS[name].truth == "numbers" for name in row.states)
+    )
+
+
+SERVED_CURVES = served_curves("binary")
+"""Names of the curves of a service that are about one class against others."""
+
+EVERY_SERVED_CURVE = tuple(row.name for row in CURVES.values() if row.served)
+"""Names of the curves that services of all tasks have."""

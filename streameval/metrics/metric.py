@@ -19,6 +19,8 @@ from streameval.states.registry import STATES
 
 BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
+MULTILABEL = frozenset({"multilabel"})
+REGRESSION = frozenset({"regression"})
 BOTH = BINARY | MULTICLASS
 PREDICTIONS = frozenset({"predictions"})
 CLASS_PREDICTIONS = frozenset({"class_predictions"})
@@ -33,10 +35,16 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
     {
         "proportion": "a share of independent events",
         "confusion": "a smooth function of the confusion's cells",
+        "label_micro": "a function of the labels' counts added up",
+        "label_samples": "a mean over events of a ratio of each one's labels",
+        "label_mean": "a mean over labels of a function of each one's counts",
+        "label_ranking": "a mean over events of a ranking, or a loss, of each one's labels",
         "auc": "AUC, or a linear function of it",
         "class_auc": "AUCs of the scores of several classes, averaged or pooled",
         "loss": "a mean of a loss of each event",
         "score": "a mean of scores or of probabilities",
+        "error": "a mean of a function of each event's numbers, or its root",
+        "fit": "a function of variances and covariances of true and predicted numbers",
         "calibration": "gaps between probabilities and frequencies, over bins",
         "bootstrap": "anything else that resampled events have too",
         "none": "a number without a sampling error, or one that depends on order",
@@ -197,8 +205,8 @@ class Metric:
     rule: Rule | None = None
     """For a metric of one class, or its average over classes, how a class's value is computed."""
     average: str = "binary"
-    """With `rule`: ``binary`` (one class), ``macro``, ``weighted`` or ``micro``, to which a
-    weighted mean that equals the micro average belongs."""
+    """With `rule`: ``binary`` (one class), ``macro``, ``weighted``, ``samples`` (over events) or
+    ``micro``, to which a weighted mean that equals the micro average belongs."""
     family: str = "bootstrap"
     """What kind of number it is, which decides its interval; a name of :data:`FAMILIES`."""
 

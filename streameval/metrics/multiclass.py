@@ -36,7 +36,7 @@ __all__ = [
 AucAverage: TypeAlias = Literal["macro", "weighted"]
 
 
-class _Share(NamedTuple):
+class Share(NamedTuple):
     """One AUC inside a mean: its pairs won (twice), its pairs (twice), its weight in the mean."""
 
     twice_u: Weight
@@ -44,10 +44,10 @@ class _Share(NamedTuple):
     weight: Weight
 
 
-def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
+def mean_of_shares(shares: Iterable[Share], undefined: float | None) -> float | None:
     """The weighted mean of AUCs; one without pairs counts as `undefined` if it is a number."""
-    defined: list[_Share] = []
-    left: list[_Share] = []
+    defined: list[Share] = []
+    left: list[Share] = []
     for share in shares:
         (defined if share.twice_pairs else left).append(share)
     if all(isinstance(number, int) for share in defined for number in share):
@@ -108,21 +108,21 @@ def roc_auc_ovr(
         return _auc_of_each(scores, counts, undefined)
     total = exact_sum(counts.values())
 
-    def shares() -> Iterator[_Share]:
+    def shares() -> Iterator[Share]:
         for label, count in counts.items():
             yield _over_rest(scores, label, total, count if average == "weighted" else 1)
 
-    value = _mean(shares(), undefined) if total else None
+    value = mean_of_shares(shares(), undefined) if total else None
     return _no_two_classes(counts, undefined) if value is None else value
 
 
-def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> _Share:
+def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> Share:
     """The AUC of a class against all others; ``total`` is the weight of all classes."""
     if not scores.exact:
         return _of_floats(scores.auc(label), weight)
     count = scores.true_count(label)
     pairs = count * (total - count)
-    return _Share(scores.one_vs_rest_wins(label) if pairs else 0, 2 * pairs, weight)
+    return Share(scores.one_vs_rest_wins(label) if pairs else 0, 2 * pairs, weight)
 
 
 def pair_auc(scores: ClassScores, label: Label, other: Label) -> float:
@@ -131,16 +131,16 @@ def pair_auc(scores: ClassScores, label: Label, other: Label) -> float:
     return wins / pairs if pairs else math.nan
 
 
-def _over_other(scores: ClassScores, label: Label, other: Label) -> _Share:
+def _over_other(scores: ClassScores, label: Label, other: Label) -> Share:
     if not scores.exact:
         return _of_floats(scores.auc(label, other), 1)
     pairs = scores.true_count(label) * scores.true_count(other)
-    return _Share(scores.pair_wins(label, other) if pairs else 0, 2 * pairs, 1)
+    return Share(scores.pair_wins(label, other) if pairs else 0, 2 * pairs, 1)
 
 
-def _of_floats(share: float, weight: Weight) -> _Share:
+def _of_floats(share: float, weight: Weight) -> Share:
     """An AUC of float weights, which is a share of pairs already; nan: there are none."""
-    return _Share(share, 1.0, weight) if share == share else _Share(0, 0, weight)
+    return Share(share, 1.0, weight) if share == share else Share(0, 0, weight)
 
 
 def _auc_of_each(
@@ -191,15 +191,15 @@ def roc_auc_ovo(
         # Pairs without events are left out of the mean: of a long list of classes they are most.
         counts = {label: count for label, count in counts.items() if count}
 
-    def shares() -> Iterator[_Share]:
+    def shares() -> Iterator[Share]:
         for (c, count_c), (j, count_j) in combinations(counts.items(), 2):
             weight = count_c + count_j if average == "weighted" else 1
             one, other = _over_other(scores, c, j), _over_other(scores, j, c)
             wins, pairs = (one[at] + other[at] for at in (0, 1))
-            yield _Share(wins, pairs, weight)
+            yield Share(wins, pairs, weight)
 
     two_classes = sum(1 for count in counts.values() if count) > 1
-    value = _mean(shares(), undefined) if two_classes else None
+    value = mean_of_shares(shares(), undefined) if two_classes else None
     return _no_two_classes(counts, undefined) if value is None else value
 
 

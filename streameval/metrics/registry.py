@@ -18,10 +18,13 @@ from streameval.metrics import (
     class_metrics,
     label_free,
     multiclass,
+    multilabel,
+    multilabel_ranking,
     probability,
     ranking,
+    regression,
 )
-from streameval.metrics.averages import undefined_classes, whole_counts
+from streameval.metrics.averages import Counts, undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import (
     expected_calibration_error,
@@ -36,10 +39,10 @@ from streameval.metrics.metric import (
     CLASS_PREDICTIONS,
     MULTICLASS,
     PREDICTIONS,
+    REGRESSION,
     Metric,
     public_name,
 )
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, measured_tasks, one_of_tasks, task_names
 
@@ -202,6 +205,104 @@ _LABEL_FREE = (
         family="score",
         direction="none",
         synonyms=("confidence", "average_confidence"),
+    ),
+)
+
+_number_row = functools.partial(
+    _row, state="errors", tasks=REGRESSION, high=math.inf, direction="down", family="error"
+)
+_fit_row = functools.partial(_number_row, low=-1.0, high=1.0, direction="up", family="fit")
+_ratio_row = functools.partial(_number_row, state="error_ratios")
+_residual_row = functools.partial(_number_row, state="residuals", family="none")
+
+_REGRESSION = (
+    _number_row(
+        regression.mean_error,
+        "bias: mean of y_pred − y_true",
+        low=-math.inf,
+        direction="none",
+        synonyms=("bias", "mean_bias_error", "me", "mbe"),
+    ),
+    _number_row(
+        regression.mean_absolute_error,
+        "mean of |y_true − y_pred|",
+        synonyms=("mae", "l1_loss", "neg_mean_absolute_error"),
+    ),
+    _number_row(
+        regression.mean_squared_error,
+        "mean of (y_true − y_pred)²",
+        synonyms=("mse", "l2_loss", "neg_mean_squared_error"),
+    ),
+    _number_row(
+        regression.root_mean_squared_error,
+        "square root of the mean of (y_true − y_pred)²",
+        synonyms=("rmse", "neg_root_mean_squared_error"),
+    ),
+    _fit_row(
+        regression.r2,
+        "1 − Σ (y_true − y_pred)² / Σ (y_true − their mean)²",
+        low=-math.inf,
+        synonyms=("r_squared", "coefficient_of_determination"),
+    ),
+    _fit_row(
+        regression.explained_variance,
+        "1 − variance of y_true − y_pred / variance of y_true",
+        low=-math.inf,
+        synonyms=("ev",),
+    ),
+    _fit_row(
+        regression.pearson_r,
+        "correlation of y_true and y_pred",
+        synonyms=("pearson", "pearson_corrcoef", "pearson_corr_coef", "correlation"),
+    ),
+    _fit_row(
+        regression.concordance_correlation,
+        "2 · covariance / (both variances + the squared difference of the means)",
+        synonyms=("ccc", "concordance_corrcoef", "concordance_corr_coef"),
+    ),
+    _number_row(
+        regression.mean_pinball_loss,
+        "mean of alpha·(y_true − y_pred), or where negative of (1 − alpha)·(y_pred − y_true)",
+        params=("alpha",),
+        synonyms=("pinball_loss", "quantile_loss"),
+    ),
+    _ratio_row(
+        regression.mean_absolute_percentage_error,
+        "mean of |y_true − y_pred| / max(|y_true|, 2⁻⁵²)",
+        synonyms=("mape", "neg_mean_absolute_percentage_error"),
+    ),
+    _ratio_row(
+        regression.symmetric_mean_absolute_percentage_error,
+        "mean of 2·|y_true − y_pred| / (|y_true| + |y_pred|)",
+        high=2.0,
+        synonyms=("smape",),
+    ),
+    _ratio_row(
+        regression.mean_squared_log_error,
+        "mean of (ln(1 + y_true) − ln(1 + y_pred))²",
+        synonyms=("msle", "neg_mean_squared_log_error"),
+    ),
+    _ratio_row(
+        regression.root_mean_squared_log_error,
+        "square root of the mean of (ln(1 + y_true) − ln(1 + y_pred))²",
+        synonyms=("rmsle", "neg_root_mean_squared_log_error"),
+    ),
+    _residual_row(
+        regression.median_absolute_error,
+        "median of |y_true − y_pred|",
+        synonyms=("medae", "neg_median_absolute_error"),
+    ),
+    _residual_row(
+        regression.max_error,
+        "largest |y_true − y_pred|",
+        synonyms=("neg_max_error", "maximum_error"),
+    ),
+    _residual_row(
+        regression.residual_quantile,
+        "smallest y_true − y_pred that at least the share q of the events do not exceed",
+        low=-math.inf,
+        direction="none",
+        params=("q",),
     ),
 )
 
@@ -397,6 +498,9 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
         *_LABEL_FREE,
+        *multilabel.label_rows(),
+        *multilabel_ranking.score_rows(),
+        *_REGRESSION,
     )
 )
 """Every row, in the order of reports. A name may occur twice, once for each task."""
@@ -406,12 +510,16 @@ _OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in measured_tasks()
 }
 
-_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+# Of several rows of a name the first one: those of later tasks stand after them.
+_METRICS = {row.name: row for row in (*ROWS, *ROWS[::-1], *_OF_TASK[task_names()[0]].values())}
 METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
 # For the hint in an error only: a value has one name.
-_SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
+# Of two rows the first, unless the task is known.
+_SYNONYMS: Mapping[str, str] = {
+    synonym: row.name for row in reversed(ROWS) for synonym in row.synonyms
+}
 
 _WITH_PARAMETER = (
     (re.compile(r"f_?([2-9]|\d\.\d+)"), 'value("fbeta", beta={})'),
@@ -423,6 +531,7 @@ _WITH_PARAMETER = (
 _NO_METRIC: Mapping[str, str] = {
     "confusion_matrix": "ev.confusion",
     "confusion": "ev.confusion",
+    "multilabel_confusion_matrix": "ev.label_counts.to_array()",
     "classification_report": "ev.classification_report()",
     "roc_curve": 'ev.curve("roc")',
     "precision_recall_curve": 'ev.curve("precision_recall")',
@@ -452,7 +561,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     streameval.errors.MetricError: f1 is about one class: in a multi-class task use f1_macro, ...
     """
     if not isinstance(name, str) or name not in METRICS:
-        raise MetricError(_unknown(name))
+        raise MetricError(_unknown(name, task))
     if average is not ...:
         if not (average is None or isinstance(average, str)):
             raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
@@ -473,13 +582,26 @@ def _rows_of(task: object) -> Mapping[str, Metric]:
 def _with_average(name: str, task: str | None, average: str | None) -> Metric:
     # The plain name of a class metric is valid with an average in multi-class
     # tasks too, which have no row of that name.
-    row = (METRICS if task is None else _rows_of(task)).get(name, METRICS[name])
+    rows = METRICS if task is None else _rows_of(task)
+    row = rows.get(name) or METRICS[name]
+    if name not in rows and f"{name}_macro" in rows and "average" not in row.params:
+        row = replace(rows[f"{name}_macro"], name=name)
     fixed = "average" in row.fixed
     if not (fixed or "average" in row.params) or (fixed and name.endswith(row.fixed["average"])):
         raise MetricError(f"{name} takes no average")
     if average is None:
         function = functools.partial(row.function, average=None)
-        return replace(row, function=function, needs_positive=False, params=_less_average(row))
+        # The counts that the task keeps of each class or label.
+        counts = (
+            METRICS.get(f"{name}_macro") if task is None else _rows_of(task).get(f"{name}_macro")
+        )
+        return replace(
+            row,
+            function=function,
+            needs_positive=False,
+            params=_less_average(row),
+            state=row.state if counts is None else counts.state,
+        )
     if average == row.fixed.get("average", "binary"):
         return replace(row, params=_less_average(row))
     other = f"{name}_{average}"
@@ -495,7 +617,7 @@ def _less_average(row: Metric) -> tuple[str, ...]:
     return tuple(name for name in row.params if name != "average")
 
 
-def _unknown(name: object) -> str:
+def _unknown(name: object, task: str | None) -> str:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
         return f"{text}; a name is a str, and ev.report() has every metric to iterate over"
@@ -509,7 +631,9 @@ def _unknown(name: object) -> str:
     family, _, average = plain.partition("_")
     if family in ("macro", "micro", "weighted"):  # macro_f1
         plain = f"{average}_{family}"
-    synonym = _SYNONYMS.get(plain) or (plain if plain in METRICS else None)
+    rows = _OF_TASK.get(str(task), {}).values()
+    own = (row.name for row in rows if plain in row.synonyms)
+    synonym = next(own, None) or _SYNONYMS.get(plain) or (plain if plain in METRICS else None)
     near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"
@@ -526,6 +650,8 @@ def _elsewhere(name: str, task: str) -> str:
         here = TASKS[task].adjective
         return f"{name} is about one class: in a {here} task use {_either(instead)}"
     instead += [row for row in _OF_TASK[task] if name.startswith(row + "_")][:1]
+    if _SYNONYMS.get(name) in _OF_TASK[task]:
+        instead.append(_SYNONYMS[name])
     there = [TASKS[other].adjective for other, rows in _OF_TASK.items() if name in rows]
     return f"{name} is for {_either(there)} tasks" + (
         f"; use {_either(instead)}" if instead else ""
@@ -568,21 +694,22 @@ def shown_metrics(task: str) -> list[Metric]:
     return [row for row in _rows_of(task).values() if task in row.shown]
 
 
-def left_out(
-    metric: Metric | str, counts: ConfusionCounts, undefined: float | None = None
-) -> list[Label]:
-    """The classes that a mean over classes leaves out, because they have no value; O(classes).
+def left_out(metric: Metric | str, counts: Counts, undefined: float | None = None) -> list[Label]:
+    """The classes or labels that a mean over them leaves out, as they have no value; O(classes).
 
     Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
     mean's own, is a number: it is then the value of those classes.
 
+    >>> from streameval import ConfusionCounts
     >>> counts = ConfusionCounts.from_matrix([[1, 0], [1, 0]], ["cat", "dog"])
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
     (['dog'], [])
     """
     row = metric if isinstance(metric, Metric) else find(metric)
-    if not isinstance(counts, ConfusionCounts):
-        raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
+    if not isinstance(counts, Counts):
+        raise MetricError(
+            f"left_out is about ConfusionCounts or LabelCounts, got {type(counts).__name__}"
+        )
     rule = row.mean_of
     if rule is None or not counts.total:
         return []
@@ -611,6 +738,7 @@ def compute(
     metrics of one class, `undefined` a number in place of an undefined value, and `average` as in
     :func:`find`. Raises MetricError for an unknown name or parameter, or another state.
 
+    >>> from streameval import ConfusionCounts
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"])
     >>> compute("f1", counts, positive="cat"), compute("f1_macro", counts)
     (0.6666666666666666, 0.6666666666666666)
@@ -619,7 +747,8 @@ def compute(
     for task, rows in _OF_TASK.items():
         # A name may read a different state in each task.
         if not _takes(row, states) and rows.get(name, METRICS[name]) is not METRICS[name]:
-            row = find(name, task, average)
+            other = find(name, task, average)
+            row = other if _takes(other, states) else row
     if not _takes(row, states):
         wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)
         got = ", ".join(type(state).__name__ for state in states) or "none"

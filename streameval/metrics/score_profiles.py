@@ -21,13 +21,16 @@ from streameval.metrics.thresholds import (
     widened,
 )
 from streameval.metrics.undefined import NO_EVENTS
+from streameval.states.error_residuals import ResidualIndex
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [
     "GainCurve",
+    "ResidualDistribution",
     "ScoreDistribution",
     "ThresholdMetrics",
     "gain_curve",
+    "residual_distribution",
     "score_distribution",
     "threshold_metrics",
 ]
@@ -179,6 +182,39 @@ def score_distribution(
         negatives=_between(negatives, ends),
         reason="" if len(scores) else NO_EVENTS,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ResidualDistribution(CurveColumns):
+    """A histogram of the residuals y_true − y_pred: the events of each bin, from ``low`` on."""
+
+    low: FloatArray
+    high: FloatArray
+    events: Counts
+    reason: str = ""
+    _name: ClassVar[str] = "residuals"
+
+
+def residual_distribution(
+    residuals: ResidualIndex, *, bins: int = 40, limits: tuple[float, float] | None = None
+) -> ResidualDistribution:
+    """How many events have a residual y_true − y_pred in each of some bins of equal width.
+
+    By default the outer edges are the lowest and the highest residual; raises MetricError as
+    :func:`score_distribution`. Cost: O(distinct residuals).
+
+    >>> residuals = ResidualIndex()
+    >>> for true, predicted in [(3.0, 2.5), (1.0, 2.5), (2.0, 2.0)]:
+    ...     residuals.update(true, predicted)
+    >>> residual_distribution(residuals, bins=2).events.tolist()
+    [1, 2]
+    """
+    values, _ = residuals.weights()
+    if limits is None and len(values) and values[0] < values[-1]:
+        limits = float(values[0]), float(values[-1])
+    # The index has one class only.
+    found = score_distribution(residuals.index, bins=bins, limits=limits)
+    return ResidualDistribution(found.low, found.high, found.negatives, found.reason)
 
 
 def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight, is_number
 from streameval.metrics.undefined import NO_EVENTS, json_number
 from streameval.states.class_scores import ClassScores
+from streameval.states.label_scores import LabelScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 from streameval.tables import Table, data_frame
@@ -114,7 +115,7 @@ def class_missing(positives: Weight, negatives: Weight) -> str:
     return "" if negatives else "no negative event has been seen"
 
 
-def coarsened(index: ScoreIndex | ClassScores) -> str:
+def coarsened(index: ScoreIndex | ClassScores | LabelScores) -> str:
     """Why a value without guaranteed bounds has none; empty while every score is kept."""
     if not index.level:
         return ""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.values import FloatArray, Label
 from streameval.metrics.calibration import CalibrationCurve
@@ -50,6 +50,7 @@ from streameval.plots.picture import (
     one_line,
     thinned,
 )
+from streameval.tasks.registry import TASKS
 from streameval.uncertainty.calibration import calibration_band
 from streameval.uncertainty.proportions import distribution_gap
 
@@ -70,6 +71,8 @@ def _parts(
                 remedy="leave out classes=",
             )
         return [(name or "", source)]
+    if TASKS[source.task].truth == "numbers":
+        raise MetricError(f"the {what} is of scores, and a regression has numbers")
     view = source.total if isinstance(source, Evaluator) else source
     given = list(view.labels if classes is None else classes)
     if classes is None and len(given) > _MOST_LINES:
@@ -162,7 +165,9 @@ _AREAS: Mapping[CurveAverage | None, str] = {
 
 
 def _legend_title(source: Source) -> str:
-    return "" if has_positive(source) else "class against the rest"
+    if has_positive(source):
+        return ""
+    return "label" if TASKS[source.task].truth == "label sets" else "class against the rest"
 
 
 _Curve = TypeVar("_Curve")

@@ -32,6 +32,8 @@ class Display:
     """Whether sources by their names can be drawn as lines of one picture."""
     compares: ClassVar[bool] = False
     """Whether it requires a reference."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Metrics to keep where it is to be drawn, as their states are kept on request only."""
     picture: Picture
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)

@@ -32,7 +32,11 @@ from streameval.evaluator.view import View
 from streameval.events.values import Label
 from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS, USUAL_METRICS
-from streameval.metrics.score_profiles import ScoreDistribution, ThresholdMetrics
+from streameval.metrics.score_profiles import (
+    ResidualDistribution,
+    ScoreDistribution,
+    ThresholdMetrics,
+)
 from streameval.plots.curves import (
     CalibrationDisplay,
     DetCurveDisplay,
@@ -239,6 +243,56 @@ class ScoreDistributionDisplay(Display):
 
 
 @dataclass(eq=False, slots=True)
+class ResidualsDisplay(Display):
+    """Histogram of the residuals of a regression; a dotted line at 0.
+
+    >>> ev = Evaluator("regression", metrics=["median_absolute_error"])
+    >>> _ = ev.update_many([3.0, 1.0, 2.0], [2.5, 2.5, 2.0])
+    >>> ResidualsDisplay.computed(ev, bins=2).distribution.events.tolist()
+    [1, 2]
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("median_absolute_error",)
+    distribution: ResidualDistribution
+
+    @classmethod
+    def computed(cls, evaluator: Source, *, name: str | None = None, **params: Any) -> Self:
+        """The display, not drawn yet."""
+        found = evaluator.curve("residuals", **params)
+        if found.reason:
+            raise InputError("residuals", expected="events", got=found.reason)
+        edges = np.append(found.low, found.high[-1])
+        limits = (float(edges[0]), float(edges[-1]))
+        marks: list[Mark] = [Bars(edges, np.asarray(found.events, dtype=np.float64))]
+        if limits[0] <= 0.0 <= limits[1]:
+            marks.append(VerticalLine(0.0))
+        picture = Picture(
+            "Residuals" + (f" of {one_line(name)}" if name else ""),
+            Axis("y_true − y_pred; dotted: no error", limits),
+            Axis("Events", (0.0, None)),
+            tuple(marks),
+            (6.0, 4.0),
+        )
+        return cls(picture, found)
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator: Source, ax: Any = None, *, name: str | None = None, **params: Any
+    ) -> Self:
+        """Compute and draw.
+
+        Args:
+            evaluator: An evaluator, or the view of a slice, that keeps its residuals: with
+                ``median_absolute_error`` in ``metrics=``.
+            ax: Matplotlib axes; those of a new figure by default.
+            name: For the title.
+            params: ``bins`` and ``limits`` of
+                :func:`~streameval.metrics.score_profiles.residual_distribution`.
+        """
+        return cls.computed(evaluator, name=name, **params).plot(ax)
+
+
+@dataclass(eq=False, slots=True)
 class DriftDisplay(Display):
     """Both distributions of the scores, or of the predicted labels, and how far they are apart.
 
@@ -365,7 +419,7 @@ def _one_class(source: Source, label: Label | None) -> Source:
         raise InputError(
             "label",
             expected="a class, whose probability is drawn",
-            got="none, of a multiclass task",
+            got=f"none, of a {source.task} task",
             remedy=f"pass label={shown(source.labels[0])}" if source.labels else "",
         )
     return source.one_vs_rest(label)
@@ -674,6 +728,7 @@ DISPLAYS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "calibration": CalibrationDisplay,
         "confusion": ConfusionMatrixDisplay,
         "score_distribution": ScoreDistributionDisplay,
+        "residuals": ResidualsDisplay,
         "drift": DriftDisplay,
         "gain": GainCurveDisplay,
         "lift": LiftCurveDisplay,

@@ -16,6 +16,7 @@ from streameval.errors import InputError, MissingExtraError
 from streameval.events.values import BoolArray, LabelColumn
 from streameval.records.chunk import (
     EXPECTED,
+    SEPARATE,
     BadRecords,
     Chunk,
     FieldRequest,
@@ -23,7 +24,13 @@ from streameval.records.chunk import (
     missing_value,
     no_column,
 )
-from streameval.records.event_columns import Column, EventColumns, plain_values, probability_columns
+from streameval.records.event_columns import (
+    Column,
+    EventColumns,
+    label_sets,
+    plain_values,
+    probability_columns,
+)
 from streameval.records.json_records import split_path, wrong_length
 from streameval.records.times import NAIVE, NAIVE_REMEDY
 
@@ -353,11 +360,14 @@ def _column(values: Any, field: FieldRequest, source: str) -> Column:
         and (types.is_struct(kind) or types.is_map(kind) or _is_list(kind))
     ):
         return _probabilities(values, field, source)
+    text = types.is_string(kind) or types.is_large_string(kind)
+    if field.kind == "labels" and (_is_list(kind) or (text and field.separator)):
+        return label_sets(values.to_pylist(), field.separator)
     if field.kind == "time" and types.is_timestamp(kind):
         ticks = _as_numpy(_filled(values.cast("int64"), 0))
         return ticks.view(f"datetime64[{kind.unit}]")
     if field.kind in ("label", "slice", "time"):
-        if types.is_string(kind) or types.is_large_string(kind):
+        if text:
             # One str for each distinct text.
             encoded = _filled(values, "").dictionary_encode()
             texts = LabelColumn(
@@ -372,14 +382,19 @@ def _column(values: Any, field: FieldRequest, source: str) -> Column:
                 kind = values.type
         if types.is_integer(kind):
             return _as_numpy(_filled(values, 0))
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if field.kind == "indicator" and types.is_boolean(kind):
+        return _truths(values)
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if number and field.kind != "labels":
         # 1, because nan at a null would be rejected a second time.
         return _as_numpy(_filled(values.cast("float64", safe=False), 1.0))
+    joined = field.kind == "labels" and text
     raise InputError(
         source,
         expected=f"{EXPECTED[field.kind]} in column {field.path!r}",
         got=f"a column of type {kind}",
-        remedy="convert the column, or name another one",
+        remedy=SEPARATE if joined else "convert the column, or name another one",
+        remedy_code="label_separator" if joined else "",
     )
 
 

@@ -15,11 +15,22 @@ from streameval.records.event_columns import EventColumns
 from streameval.records.times import time_column, time_error
 
 Kind: TypeAlias = Literal[
-    "label", "number", "weight", "probability", "probabilities", "time", "slice", "id"
+    "label",
+    "labels",
+    "indicator",
+    "number",
+    "weight",
+    "probability",
+    "probabilities",
+    "time",
+    "slice",
+    "id",
 ]
 """Type that a field is read as.
 
-``label``: text, an integer or true/false. ``number``: finite. ``weight``: a number above 0.
+``label``: text, an integer or true/false. ``labels``: a list of labels, or with
+:attr:`FieldRequest.separator` one text. ``indicator``: 0 or 1, or false or true, of one label.
+``number``: finite. ``weight``: a number above 0.
 ``probabilities``: an object label -> number, or a list of :attr:`FieldRequest.shares` numbers.
 ``probability``: the positive label's number, or one of these. ``time``: ISO 8601 with an offset,
 or a number where its unit is declared. ``slice``: as a label, or None where it is missing; in CSV
@@ -28,6 +39,8 @@ text. ``id``: text or an integer.
 
 EXPECTED: Mapping[Kind, str] = {
     "label": "a label (text, an integer or true/false)",
+    "labels": "a list of labels",
+    "indicator": "0 or 1, or false or true",
     "number": "a finite number",
     "weight": f"a weight from 0 to {MAX_WEIGHT}",
     "probability": "the positive label's probability, or an object label -> probability",
@@ -37,8 +50,14 @@ EXPECTED: Mapping[Kind, str] = {
     "id": "an id (text or an integer)",
 }
 
-MISSING: Mapping[Kind, str] = {"label": "this event has no label yet: leave it out"}
+MISSING: Mapping[Kind, str] = {
+    "label": "this event has no label yet: leave it out",
+    "labels": "write [] for an event that has none of the labels",
+}
 """Remedies for an empty field."""
+
+SEPARATE = "of one text pass label_separator= with what stands between the labels, such as '|'"
+"""The remedy for a text in place of a list of labels."""
 
 _COMMAND, _SETTINGS = 0, 1
 
@@ -56,6 +75,11 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
         "other scores of several classes require evaluator.probabilities = false",
     ),
     "score": ("a fraction is a score: name its field with --score", ""),
+    "numbers": (
+        "a fraction is a score: name its field with --score; true numbers require "
+        "--task regression",
+        'a fraction is a score; true numbers require evaluator.task = "regression"',
+    ),
     "task": ("give --task multiclass for more than two labels", ""),
     "naive_time": (
         "add the offset, such as +00:00, or declare with --utc that such times are UTC",
@@ -76,6 +100,11 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
         "",
     ),
     "labels_of_list": ("name the labels of the list in their order with --labels", ""),
+    "label_scores": ("name the fields of other scores with --score", ""),
+    "label_separator": (
+        "of one text give --label-separator with what stands between the labels, such as '|'",
+        'write them as a list of texts: ["a", "b"]',
+    ),
     "unit": ("give --on-bad skip to leave such records out, or no --unit", ""),
     "time_unit": (
         "declare the unit with --time-unit s, ms, us or ns",
@@ -162,11 +191,18 @@ class FieldRequest:
     """Whether a time without a zone is UTC; otherwise files must have the zone."""
     shares: int | None = None
     """Of probabilities in a list: how many; None: lists are not read."""
+    separator: str | None = None
+    """Of labels: what stands between them in one text; None: texts are not read."""
     also: tuple[str, ...] = ()
     """Other columns with the same values."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "column", self.column or self.path)
+
+    @property
+    def holds_labels(self) -> bool:
+        """Whether text that is read has labels, whose type is inferred."""
+        return self.kind == "label" or self.separator is not None
 
 
 class RecordError(NamedTuple):
@@ -335,6 +371,9 @@ def checked_chunk(
             columns[one.column], wrong = time_column(values, one.unit, utc=one.utc)
         elif one.kind == "number":
             wrong = ~np.isfinite(values)
+        elif one.kind == "indicator":
+            columns[one.column] = values == 1
+            wrong = ~(columns[one.column] | (values == 0))
         elif one.kind == "weight":
             wrong = ~((values >= 0) & (values <= MAX_WEIGHT))
         # A record with two bad fields is one bad record, counted for the first field.

@@ -29,10 +29,11 @@ from streameval.records.event_columns import (
     Column,
     EventColumns,
     RecordPlaces,
+    labels_in_text,
     probability_columns,
 )
 from streameval.records.json_records import CANNOT_DECODE, error_in_text, value_decoder
-from streameval.records.label_text import LabelType, label_from_text, likely_type
+from streameval.records.label_text import LabelType, is_number, label_from_text, likely_type
 from streameval.records.layout import Layout
 from streameval.records.times import number_or_text
 from streameval.states.backend import compiled
@@ -52,6 +53,8 @@ _DELIMITERS = ",;\t|"
 """Delimiters that a header may have instead of the declared one."""
 
 _NO_LAYOUT = Layout()
+
+_OF_LABELS = ("label", "labels")
 
 
 _cut: Callable[[str, int, str, int], NativeTable | None] | None = getattr(
@@ -263,7 +266,7 @@ def text_chunk(
     """The chunk of columns of text, one for each wanted path."""
     label_types.infer(
         source,
-        {one.path: texts[one.column].distinct() for one in fields if one.kind == "label"},
+        {one.path: _label_texts(texts[one.column], one) for one in fields if one.holds_labels},
         layout.missing_labels,
     )
     columns: dict[str, Column] = {}
@@ -271,11 +274,14 @@ def text_chunk(
     gone = layout.missing or frozenset()
     for one in fields:
         cells = texts[one.column]
-        if gone and one.kind != "label":
+        if gone and one.kind not in _OF_LABELS:
             cells = TextColumn(["" if text in gone else text for text in cells.texts()])
         errors = BadRecords()
-        if one.kind == "label":
-            column, wrong = _labels(cells, label_types.of(one.path), layout.missing_labels)
+        if one.kind in _OF_LABELS:
+            column, wrong = _labels(cells, one, label_types.of(one.path), layout.missing_labels)
+        elif one.kind == "indicator":
+            column = cells.mapped({t: _indicator(t) for t in cells.distinct()}, np.float64)
+            wrong = np.flatnonzero(np.isnan(column)).tolist()  # type: ignore[arg-type]
         elif one.kind == "slice":
             column, wrong = cells.mapped({text: text or None for text in cells.distinct()}), []
         elif one.kind == "time":
@@ -304,44 +310,65 @@ def _index(table: _CsvRows, path: str, source: str) -> int:
         if other in header[0]:
             remedy = f"if {shown(other)} is between the fields, declare it with delimiter="
             raise error.of(source, remedy=remedy, remedy_code=f"delimiter {other}")
-    if table.named and not error.remedy_code and any(map(_is_number, header)):
+    if table.named and not error.remedy_code and any(map(is_number, header)):
         remedy = "if the first line holds no names, pass header=False and number the columns"
         raise error.of(source, remedy=remedy, remedy_code="header")
     raise error
 
 
-def _is_number(text: str) -> bool:
+def _label_texts(cells: CsvColumn, one: FieldRequest) -> Collection[str]:
+    """The texts of the labels in cells, each once."""
+    texts = cells.distinct()
+    if one.separator is None:
+        return texts
+    return {label for text in texts for label in labels_in_text(text, one.separator)}
+
+
+def _indicator(text: str) -> float:
+    """The number of a cell of 0 or 1, false or true; nan of any other text."""
+    truth = {"true": 1.0, "false": 0.0}.get(text.lower())
     try:
-        float(text)
+        return float(text) if truth is None else truth
     except ValueError:
-        return False
-    return True
+        return np.nan
 
 
 def _labels(
-    cells: CsvColumn, label_type: LabelType, missing: frozenset[str]
+    cells: CsvColumn, one: FieldRequest, label_type: LabelType, missing: frozenset[str]
 ) -> tuple[Column, list[int]]:
-    """The labels, and the positions of cells that are not labels."""
+    """The labels or sets of labels, and the positions of cells that are neither."""
     kept: dict[str, Any] = {}
     unreadable: set[str] = set()
+    read: Callable[[str], Any] = partial(label_from_text, label_type=label_type)
+    if one.kind == "labels":
+        read = _set_reader(one, read)
     for text in cells.distinct():
         try:
             if text in missing:
                 raise InputError("label", expected="a label", got=text)
-            kept[text] = label_from_text(text, label_type)
-        except InputError:
-            kept[text] = 0 if label_type != "str" else ""
+            kept[text] = read(text)
+        except (InputError, *CANNOT_DECODE):
+            kept[text] = () if one.kind == "labels" else 0 if label_type != "str" else ""
             unreadable.add(text)
     wrong: list[int] = []
     if unreadable:
         bad = cells.mapped({text: text in unreadable for text in kept}, np.bool_)
         wrong = np.flatnonzero(bad).tolist()  # type: ignore[arg-type]
-    if label_type == "str":
+    if label_type == "str" or one.kind == "labels":
         return cells.mapped(kept), wrong
     try:
         return cells.mapped(kept, np.bool_ if label_type == "bool" else np.int64), wrong
     except OverflowError:
         return cells.mapped(kept), wrong
+
+
+def _set_reader(one: FieldRequest, label: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Reads the labels of a cell: a JSON list, or texts between separators."""
+    if one.separator is None:
+        decode = value_decoder(one).decode
+        return lambda text: tuple(decode(text))
+    separator = one.separator
+    return lambda text: tuple(map(label, labels_in_text(text, separator)))
 
 
 def _probabilities(cells: CsvColumn, one: FieldRequest) -> tuple[Column, list[int]]:
@@ -369,23 +396,25 @@ def _cell_error(
     one: FieldRequest, text: str, cell: str, label_types: LabelTypes, layout: Layout
 ) -> RecordError:
     """The error of a cell: ``text`` as it is written, ``cell`` empty where that is missing."""
-    if text and (not cell or (one.kind == "label" and text in layout.missing_labels)):
+    of_labels = one.kind in _OF_LABELS
+    if text and (not cell or (of_labels and text in layout.missing_labels)):
         remedy, code = MISSING.get(one.kind, ""), ""
-        if one.kind == "label" and layout.missing is None:
+        if of_labels and layout.missing is None:
             remedy = "leave this event out; or, if it is a class, pass na_values=[]"
             code = "na_values"
         return RecordError(one.path, EXPECTED[one.kind], f"{text}, a missing value", remedy, code)
-    if one.kind in ("probability", "probabilities"):
+    if one.kind in ("probability", "probabilities") or (one.kind == "labels" and not one.separator):
         error = error_in_text(text, one)
         if error.remedy_code == "probability":
             remedy = "give proba={label: column, ...}, or positive= where the column is that "
             return error._replace(remedy=remedy + "label's probability", remedy_code="proba_text")
         return error
-    if one.kind != "label":
+    if not of_labels:
         got = f"the text {shown(text)}" if text else "nothing"
         return RecordError(one.path, EXPECTED[one.kind], got)
     try:
-        label_from_text(text, label_types.of(one.path))
+        for label in labels_in_text(text, one.separator) if one.separator else [text]:
+            label_from_text(label, label_types.of(one.path))
     except InputError as error:
         return RecordError.of(error, one.path)
     raise AssertionError("a cell that reads is not bad")

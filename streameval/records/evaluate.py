@@ -30,7 +30,7 @@ from streameval.records.rules import check_spec
 from streameval.records.spec import MAX_SLICES, Dimensions, Spec, checked_proba
 from streameval.records.tables import find_table, probability_block, read_columns
 from streameval.records.wording import CALL
-from streameval.tasks.registry import task_names
+from streameval.tasks.registry import TASKS, task_names
 from streameval.windows import Bootstrap, Fading, Last, Panes
 
 _ENGINES = {"pyspark": "spark", "dask": "dask"}
@@ -70,7 +70,8 @@ def evaluate(
     positive: object = None,
     negative: object = None,
     labels: Iterable[object] | None = None,
-    threshold: float | None = None,
+    label_separator: str | None = None,
+    threshold: float | Mapping[Any, float] | None = None,
     metrics: str | Iterable[str] | None = None,
     bins: int = 10,
     max_scores: int | None = None,
@@ -125,12 +126,16 @@ def evaluate(
             each combination. Null counts as ``(missing)``.
         max_slices: As of :class:`~streameval.Evaluator`.
         window: As of :class:`~streameval.Evaluator`.
-        task: ``"binary"``, ``"multiclass"`` or ``"auto"``: binary with ``score`` or ``positive``.
+        task: ``"binary"``, ``"multiclass"``, ``"multilabel"``, ``"regression"`` or ``"auto"``:
+            binary with ``score`` or ``positive``, else multi-class. Multi-label: a column of lists
+            of labels, one text an event with ``label_separator``, or columns of 0 and 1 by the
+            name's pattern (``y_true="y_*"``); of columns alone also an (n, L) array.
         positive: Binary: the positive label; needed where the labels are not 0 and 1 (or
             false and true).
         negative: Binary: the negative label; any further label is then refused. By default it is
             the first other one.
         labels: All labels, as of :class:`~streameval.Evaluator`.
+        label_separator: Multi-label: what stands between the labels of one text, such as ``"|"``.
         threshold: As of :class:`~streameval.Evaluator`.
         metrics: As of :class:`~streameval.Evaluator`.
         bins: As of :class:`~streameval.Evaluator`.
@@ -177,8 +182,12 @@ def evaluate(
     0.75
     """
     given = {n: value for n, value in locals().items() if n not in ("data", "predictions")}
+    held = TASKS[task if isinstance(task, str) and task in TASKS else "binary"].fields
+    if held.get("score") == "probabilities" and proba is None:
+        # One name for what has a number of each label.
+        given |= {"proba": score, "score": None, "as_scores": score is not None}
     if data is None or predictions is not None or _has_columns(data, given):
-        data, given = _table_of_columns(data, predictions, given)
+        data, given = _table_of_columns(data, predictions, given, held)
         proba = given["proba"]
     paths = _paths(data)
     if paths is None:
@@ -233,13 +242,15 @@ def _columns_of(data: Any) -> Any:
 
 
 def _table_of_columns(
-    data: Any, predictions: Any, given: dict[str, Any]
+    data: Any, predictions: Any, given: dict[str, Any], held: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns of a call as a table, and its arguments, which name them; raises InputError."""
     defaults = _defaults()
+    sets = [name for name, kind in held.items() if kind == "labels"]
     columns = {name: given[name] for name in _COLUMNS if given[name] is not defaults[name]}
     names = _columns_of(data)
-    if isinstance(data, (str, os.PathLike, Mapping)) or (names is not None and len(names) != 1):
+    table_given = isinstance(data, Mapping) or (names is not None and len(names) != 1)
+    if isinstance(data, (str, os.PathLike)) or (table_given and not sets):
         raise InputError(
             _DATA,
             expected="a table with names of its columns, or columns alone",
@@ -252,7 +263,9 @@ def _table_of_columns(
             raise InputError("y_true", expected="the true labels once", got="them twice")
         columns = {"y_true": data, **columns}
     if predictions is not None:
-        name = "y_pred" if isinstance(predictions, str) else _kind_of(predictions)
+        name = "y_pred"
+        if not isinstance(predictions, str) and "proba" in held:
+            name = _kind_of_sets(predictions) if sets else _kind_of(predictions)
         if given[name] is not None:
             raise InputError(name, expected="it once", got="it twice")
         if name == "proba":
@@ -308,8 +321,11 @@ def _table_of_columns(
         columns[name] = column
     table: dict[str, Any] = {}
     for name, column in columns.items():
+        if name in sets:
+            table[name] = column
+            continue
         table[name] = column_array(column, name.partition(" ")[0])
-        first = table[next(iter(table))]
+        first = next((one for name, one in table.items() if name not in sets), table[name])
         check_same_length(len(first), len(table[name]), name)
     return table, {**given, **named, "by": None if by is None else tuple(by)}
 
@@ -328,6 +344,18 @@ def _kind_of(predictions: Any) -> str:
         len(array) > 0 and all(isinstance(one, (float, np.floating)) for one in array.tolist())
     )
     return "score" if floats else "y_pred"
+
+
+def _kind_of_sets(predictions: Any) -> str:
+    """What predictions of label sets are: ``"proba"``, where they are floats, or ``"y_pred"``."""
+    values = named_columns(predictions) or predictions
+    while isinstance(values, (Mapping, list, tuple)) and values:
+        # The first column, row or cell; an event may have no label.
+        inner = values.values() if isinstance(values, Mapping) else values
+        values = next((one for one in inner if not hasattr(one, "__len__") or len(one)), None)
+    dtype = getattr(values, "dtype", None)
+    floats = isinstance(values, float) if dtype is None else str(dtype).lower().startswith("float")
+    return "proba" if floats else "y_pred"
 
 
 def _defaults() -> dict[str, Any]:
@@ -417,7 +445,9 @@ def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
 def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that were given, for an engine, which has the same defaults."""
     defaults = _defaults()
-    of_engine = {name: value for name, value in given.items() if value is not defaults[name]}
+    of_engine = {n: value for n, value in given.items() if value is not defaults.get(n, False)}
+    if of_engine.pop("as_scores", False):
+        of_engine["score"] = of_engine.pop("proba")
     if "negative" in of_engine and "positive" in of_engine and "labels" not in of_engine:
         of_engine["labels"] = [of_engine.pop("negative"), given["positive"]]
     return of_engine
@@ -438,7 +468,7 @@ def _of_files(
         _check_one_of("label_type", label_type, LABEL_TYPES)
     sources = find_sources(paths, input_format, layout)  # type: ignore[arg-type]
     check_layout(sources, layout, CALL)
-    if spec.proba_pattern is not None:
+    if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     types = LabelTypes(label_type)  # type: ignore[arg-type]
     count = processes(workers, spec, sources)

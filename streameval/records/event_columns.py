@@ -21,7 +21,14 @@ from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import slice_column
-from streameval.events.values import BoolArray, FloatArray, IntArray, LabelColumn, label_column
+from streameval.events.values import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LabelColumn,
+    factorised,
+    label_column,
+)
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]] | LabelColumn
 """An array; a list where types are mixed or text; label -> array for probabilities."""
@@ -177,9 +184,36 @@ def count_events(
         start += step
 
 
-def proba_column(number: int) -> str:
-    """The name of the column that holds the probabilities of one label."""
-    return f"proba:{number}"
+def part_column(name: str, number: int) -> str:
+    """The name of the column that holds what ``proba`` or label sets have of one label."""
+    return f"{name}:{number}"
+
+
+def label_sets(values: list[Any], separator: str | None = None) -> Column:
+    """Sets of labels, each distinct one once as a tuple; a text is cut at the separator."""
+    sets = [_label_set(value, separator) for value in values]
+    try:
+        return LabelColumn(*factorised(sets))
+    except TypeError:  # a mapping, or what the evaluator refuses
+        return sets
+
+
+def _label_set(value: Any, separator: str | None) -> Any:
+    """A set of labels as a tuple; anything else as it is."""
+    if isinstance(value, str) and separator is not None:
+        return tuple(labels_in_text(value, separator))
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(value) if isinstance(value, (list, set, frozenset)) else value
+
+
+def labels_in_text(text: str, separator: str) -> Iterator[str]:
+    """The labels in a text, without blanks around them.
+
+    >>> list(labels_in_text("spam| ad", "|")), list(labels_in_text("", "|"))
+    (['spam', 'ad'], [])
+    """
+    return filter(None, map(str.strip, text.split(separator)))
 
 
 def distinct_values(column: Any) -> Iterable[Any]:
@@ -235,6 +269,8 @@ def _canonical(column: Column, name: str) -> Column:
     if not isinstance(column, LabelColumn):
         return column
     labels, codes = column
+    if any(isinstance(label, tuple) for label in labels):  # label sets
+        return plain_values(column)
     of_slices = name.startswith(SLICE)
     if not of_slices and name.partition(":")[0] not in ("y_true", "y_pred"):
         return plain_values(column)

@@ -37,6 +37,7 @@ from streameval.records.input_files import find_sources, read_sources
 from streameval.records.json_records import split_path
 from streameval.records.rules import check_spec
 from streameval.records.spec import Proba, Spec
+from streameval.records.tables import set_column
 from streameval.records.wording import ENGINE
 from streameval.tasks.registry import TaskName, likely_task
 
@@ -128,6 +129,7 @@ class PartCounter:
         y_pred: str | None = None,
         score: str | None = None,
         proba: Proba | None = None,
+        label_separator: str | None = None,
         weight: str | None = None,
         unit: str | None = None,
         time: str | None = None,
@@ -161,6 +163,7 @@ class PartCounter:
             y_pred=y_pred,
             score=score,
             proba=proba,
+            label_separator=label_separator,
             weight=weight,
             unit=unit or getattr(options.get("bootstrap"), "unit", None),
             time=time,
@@ -204,20 +207,25 @@ class PartCounter:
     @property
     def paths(self) -> dict[str, str]:
         """From each argument of an evaluator, as errors name it, to the column of its values."""
-        proba = self.spec.proba if isinstance(self.spec.proba, Mapping) else {}
-        of_labels = {f"proba[{shown(label)}]": path for label, path in proba.items()}
+        of_labels = {
+            f"{name}[{shown(label)}]": path
+            for name in ("y_true", "y_pred", "proba")
+            if isinstance(getattr(self.spec, name), Mapping)
+            for label, path in getattr(self.spec, name).items()
+        }
         return self.spec.paths | of_labels
 
     def with_columns(self, names: Iterable[object]) -> Self:
         """The counter with the columns that a pattern of probabilities matches."""
-        pattern = self.spec.proba_pattern
-        if pattern is None:
+        if not self.spec.patterns:
             return self
         known = list(map(str, names))
-        matching = pattern.matching(known)
-        if not matching:
-            raise no_table_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
-        return replace(self, spec=replace(self.spec, proba=matching))
+        found: dict[str, Any] = {}
+        for name, pattern in self.spec.patterns.items():
+            found[name] = pattern.matching(known)
+            if not found[name]:
+                raise no_table_column(name, f"{pattern.prefix}…{pattern.suffix}", known)
+        return replace(self, spec=replace(self.spec, **found))
 
     def columns_in(self, names: Iterable[object]) -> list[str]:
         """The columns to read of a table, each once; raises InputError for a missing one."""
@@ -237,7 +245,15 @@ class PartCounter:
             use: table[path] for use, path in spec.fields.items() if use != "time"
         }
         columns |= {f"{SLICE}{name}": table[name] for name in spec.slice_fields}
-        rows = len(columns["y_true"])
+        for name in ("y_true", "y_pred"):
+            paths = getattr(spec, name)
+            if isinstance(paths, Mapping):
+                columns[name] = {label: table[path] for label, path in paths.items()}
+            if name in columns and spec.task_fields.get(name) == "labels":
+                sets = set_column(columns[name], name, spec.label_separator)
+                columns[name] = plain_values(sets) if isinstance(sets, LabelColumn) else sets
+        truths = columns["y_true"]
+        rows = len(next(iter(truths.values())) if isinstance(truths, dict) else truths)
         if isinstance(spec.proba, str) and rows:
             columns["proba"] = _probabilities(table[spec.proba], evaluator.options["labels"])
         elif isinstance(spec.proba, Mapping):
@@ -278,7 +294,8 @@ class PartCounter:
             events = self._events(table, evaluator)
             places = events.places
             if events.rows:
-                given = arguments(events.columns, probabilities=evaluator.takes_probabilities)
+                shares = evaluator.takes_probabilities and not self.spec.as_scores
+                given = arguments(events.columns, probabilities=shares)
                 evaluator.update_many(**given)
         except InputError as error:
             row = "" if error.position is None else name(int(rows[places[error.position]]))
@@ -335,11 +352,11 @@ class PartCounter:
 
     def _file(self, path: str) -> Iterator[dict[str, Any]]:
         """The tables of a file that the command line reads; a bad record raises InputError."""
-        if self.spec.proba_pattern is not None:
+        for name in self.spec.patterns:
             raise InputError(
-                "proba",
+                name,
                 expected="a field, or a mapping from labels to fields, for files",
-                got=shown(self.spec.proba),
+                got=shown(getattr(self.spec, name)),
             )
         # A list of probabilities has no labels in a table.
         wanted = [replace(one, shares=None) for one in self.spec.field_requests()]

@@ -25,6 +25,7 @@ from streameval.records.blocks import Block, Readable, line_blocks
 from streameval.records.chunk import (
     EXPECTED,
     MISSING,
+    SEPARATE,
     BadRecords,
     Chunk,
     FieldRequest,
@@ -32,7 +33,13 @@ from streameval.records.chunk import (
     RecordError,
     checked_chunk,
 )
-from streameval.records.event_columns import Column, EventColumns, joined, probability_columns
+from streameval.records.event_columns import (
+    Column,
+    EventColumns,
+    joined,
+    label_sets,
+    probability_columns,
+)
 from streameval.records.json_array import RecordLines, explained
 from streameval.states.backend import compiled
 
@@ -47,6 +54,8 @@ CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
+    "labels": list[int | str | bool | float],
+    "indicator": bool | float,
     "number": float,
     "weight": float,
     "probability": float | dict[str, float],
@@ -148,6 +157,8 @@ class JsonDecoder:
             values = list(map(get, records))
             if one.kind in ("label", "slice"):
                 columns[one.column] = _label_values(values)
+            elif one.kind == "labels":
+                columns[one.column] = label_sets(values, one.separator)
             elif one.kind in ("time", "id"):
                 columns[one.column] = values
             elif one.kind in ("probability", "probabilities"):
@@ -277,7 +288,7 @@ def _record_shape(
             branch = branch.setdefault(name, {})
             if not isinstance(branch, dict):
                 raise _clash(one)
-        leaf = one.kind, one.shares
+        leaf = one.kind, one.shares, one.separator
         if branch.setdefault(names[-1], leaf) != leaf:
             raise _clash(one)
     return _struct(tree, optional), [_getter(tree, split_path(one.path)) for one in fields]
@@ -317,7 +328,9 @@ def _struct(tree: dict[str, Any], optional: bool) -> Any:
     return msgspec.defstruct("Record", fields, gc=False)
 
 
-def _type(kind: Kind, shares: int | None) -> Any:
+def _type(kind: Kind, shares: int | None, separator: str | None) -> Any:
+    if separator is not None:
+        return _TYPES[kind] | str
     if shares is None:
         return _TYPES[kind]
     length = msgspec.Meta(min_length=shares, max_length=shares)
@@ -326,7 +339,7 @@ def _type(kind: Kind, shares: int | None) -> Any:
 
 def value_decoder(field: FieldRequest) -> msgspec.json.Decoder[Any]:
     """A decoder of the values of one field, where each is a text of its own."""
-    return msgspec.json.Decoder(_type(field.kind, field.shares))
+    return msgspec.json.Decoder(_type(field.kind, field.shares, field.separator))
 
 
 def error_in_text(text: str, field: FieldRequest) -> RecordError:
@@ -339,8 +352,14 @@ def error_in_text(text: str, field: FieldRequest) -> RecordError:
         error = _error_in_value(value, field)
         if error is not None:
             return error
-    remedy = "write it as JSON, with commas: [0.25, 0.75]" if text.startswith("[") else ""
     got = f"the text {shown(text)}" if text else "nothing"
+    if field.kind == "labels" and not text.startswith("["):
+        remedy = MISSING[field.kind] if not text else SEPARATE
+        return RecordError(
+            field.path, _expected(field), got, remedy, "label_separator" if text else ""
+        )
+    example = '["a", "b"]' if field.kind == "labels" else "[0.25, 0.75]"
+    remedy = f"write it as JSON, with commas: {example}" if text.startswith("[") else ""
     return RecordError(field.path, _expected(field), got, remedy)
 
 
@@ -447,7 +466,7 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         return RecordError(path, expected, "null", MISSING.get(kind, ""))
     remedy = code = ""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind in ("label", "slice", "id") and isinstance(value, str):
+    if isinstance(value, str) and (kind in ("label", "slice", "id") or field.separator):
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -457,6 +476,14 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         good = number and isinstance(value, int)
     elif kind in ("label", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
+    elif kind == "labels" and isinstance(value, list):
+        parts = {FieldRequest(f"{path}[{n}]", "label"): one for n, one in enumerate(value)}
+        return next(filter(None, (_error_in_value(one, part) for part, one in parts.items())), None)
+    elif kind == "labels":
+        good = False
+        remedy, code = (SEPARATE, "label_separator") if isinstance(value, str) else ("", "")
+    elif kind == "indicator":
+        good = value in (0, 1)
     elif kind in ("probability", "probabilities") and isinstance(value, dict):
         return _error_in_shares({f"{path}.{label}": share for label, share in value.items()})
     elif field.shares is not None and isinstance(value, list):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias, get_args
@@ -43,10 +44,19 @@ def label_from_text(text: str, label_type: LabelType) -> str | int:
     )
 
 
-def is_fraction(text: str) -> bool:
-    """Whether a text is a number that is not whole: a score rather than a label."""
+def is_number(text: str) -> bool:
+    """Whether a text is a number, of any form that Python reads."""
     try:
-        return not float(text).is_integer()
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_fraction(text: str) -> bool:
+    """Whether a text is a finite number that is not whole: a score rather than a label."""
+    try:
+        return math.isfinite(number := float(text)) and not number.is_integer()
     except (ValueError, OverflowError):
         return False
 

@@ -249,7 +249,7 @@ class _Run:
 
     def _can_be_shared(self) -> bool:
         """Whether what has been counted says all that the other processes need to know."""
-        labels = {want.path for want in self._spec.field_requests() if want.kind == "label"}
+        labels = {want.path for want in self._spec.field_requests() if want.holds_labels}
         of_text = any(
             piece.source.format in ("csv", "tsv") or piece.source.partitions
             for task in self._left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -23,9 +23,9 @@ from streameval.records.event_columns import (
     count_events,
     distinct_values,
     joined,
-    proba_column,
+    part_column,
 )
-from streameval.records.label_text import is_fraction, label_from_text, likely_type
+from streameval.records.label_text import is_fraction, is_number, label_from_text, likely_type
 from streameval.records.spec import Spec
 from streameval.records.wording import Wording
 
@@ -55,7 +55,7 @@ class RecordCounter:
         self._skip = skip
         self._chunks: list[Chunk] = []
         self._pending = 0
-        self._pairs = spec.proba_pairs
+        self._pairs = {name: spec.pairs(name) for name in ("y_true", "y_pred", "proba")}
         self.evaluator: Evaluator | Comparison | None = None
         """Counts the records; None before the first."""
         self._read_label: Any = None
@@ -213,6 +213,7 @@ class RecordCounter:
         if self.spec.time is not None:
             _check_time_unit(self.spec, columns["time"])
         first = columns.get("y_true", columns.get("y_pred"))
+        _check_no_numbers(self.spec, first)
         self.evaluator = _open_evaluator(self.spec, first)
         self._know_label(_sample(self.spec, first))
 
@@ -227,12 +228,14 @@ class RecordCounter:
         if "time" in named:
             times: Any = named["time"]
             named["time"] = times.view(np.int64)
-        if self._pairs:
+        for name, pairs in self._pairs.items():
+            if not pairs:
+                continue
             shares: dict[Any, Any] = {
-                self._proba_label(text): named.pop(proba_column(n))
-                for n, (text, _) in enumerate(self._pairs)
+                self._proba_label(name, text): named.pop(part_column(name, n))
+                for n, (text, _) in enumerate(pairs)
             }
-            named["proba"] = shares
+            named[name] = shares
             spec = self.spec
             if spec.binary:
                 assert isinstance(self.evaluator, Evaluator)
@@ -246,8 +249,13 @@ class RecordCounter:
                 if len(shares) == 1:
                     # A column of numbers: records need no probability of the other label.
                     named["proba"] = shares[positive]
-        elif "proba" in named:
+        for name in ("y_true", "y_pred"):
+            if getattr(named.get(name), "ndim", 1) == 2:
+                named[name] = self._labelled(named[name], name)
+        if "proba" in named and not self._pairs["proba"]:
             named["proba"] = self._relabelled(named["proba"])
+        if self.spec.as_scores:
+            named["score"] = named.pop("proba")
         return named
 
     def _relabelled(self, column: Column) -> Column:
@@ -273,21 +281,23 @@ class RecordCounter:
         given = self.spec.labels
         return self.evaluator.labels if given is None else given
 
-    def _labelled(self, block: Any) -> Column:
-        """A block of probabilities under the labels, whose order its columns have."""
+    def _labelled(self, block: Any, name: str = "proba") -> Column:
+        """A block of numbers under the labels, whose order its columns have."""
         spec = self.spec
+        assert isinstance(self.evaluator, Evaluator)
+        held = "probabilities" if name == "proba" else "indicators"
         labels = self._list_labels
-        if spec.labels is None and not spec.binary:
+        if not spec.binary and self.evaluator.options["labels"] is None:
             raise InputError(
-                spec.wording.where("proba"),
+                spec.wording.where(name),
                 expected=f"{spec.wording.option('labels')} with the labels of its columns",
-                got=f"{block.shape[1]} probabilities without labels",
+                got=f"{block.shape[1]} {held} without labels",
                 remedy=f"add {spec.wording.option('labels', '[LABEL, ...]')}, in their order",
             )
         if block.shape[1] != len(labels):
             raise InputError(
-                spec.wording.where("proba"),
-                expected=f"{len(labels)} probabilities, of {', '.join(map(shown, labels[:8]))}",
+                spec.wording.where(name),
+                expected=f"{len(labels)} {held}, of {', '.join(map(shown, labels[:8]))}",
                 got=f"{block.shape[1]}",
             )
         return {self._key(label): block[:, n] for n, label in enumerate(labels)}
@@ -298,12 +308,12 @@ class RecordCounter:
         except InputError:
             return text  # the evaluator rejects it beside numbers, with its position
 
-    def _proba_label(self, text: Any) -> Any:
+    def _proba_label(self, name: str, text: Any) -> Any:
         try:
             return self._read_label(text)
         except InputError as error:
             raise InputError(
-                self.spec.wording.where("proba"),
+                self.spec.wording.where(name),
                 expected="labels that are numbers, as the true labels are",
                 got=error.got,
             ) from None
@@ -312,6 +322,7 @@ class RecordCounter:
         """The path of the field that an argument of the evaluator was read from."""
         paths = self.spec.paths
         name, bracket, key = argument.partition("[")  # proba['cat']
+        name = "proba" if name == "score" and self.spec.as_scores else name
         return paths.get(argument) or paths.get(name, name) + bracket + key
 
 
@@ -356,6 +367,24 @@ def _label_reader(sample: object) -> Callable[[Any], Label]:
     return number
 
 
+def _check_no_numbers(spec: Spec, first: Column | None) -> None:
+    """Reject numbers as true labels, where no option says that they are classes."""
+    named = spec.task != "auto" or spec.labels is not None or spec.positive is not None
+    if named or spec.y_true is None or first is None:
+        return
+    values = [str(value) for value in set(distinct_values(first)) if not is_missing(value)]
+    fractions = list(filter(is_fraction, values))
+    if 2 * len(fractions) > len(values) and all(map(is_number, values)):
+        option, text = spec.wording.option, spec.wording.text
+        raise InputError(
+            spec.wording.where("y_true"),
+            expected=f"labels in {spec.y_true!r}",
+            got=f"numbers, such as {min(fractions)}",
+            remedy=f"true numbers require {option('task', text('regression'))}; if they are "
+            f"classes, give {option('task', text('multiclass'))}",
+        )
+
+
 def _check_time_unit(spec: Spec, times: Any) -> None:
     """Reject a unit of times by which half of the first records are in early 1970."""
     if spec.time_unit is None:
@@ -377,6 +406,18 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
     options = spec.arguments
     if spec.labels is not None:
         options["labels"] = _labels("labels", first, spec)
+    elif found := _labels_of_columns(spec, first):
+        options["labels"] = found
+    if isinstance(spec.threshold, Mapping):
+        read = _label_reader(_sample(spec, first))
+        options["threshold"] = limits = {read(one): at for one, at in spec.threshold.items()}
+        for label in options.get("labels") or ():
+            if label not in limits:
+                raise InputError(
+                    spec.wording.where("threshold"),
+                    expected="a threshold of each label",
+                    got=f"none of {shown(label)}",
+                )
     if spec.binary:
         options["positive"] = positive = _positive(spec, first)
         if spec.negative is not None:
@@ -386,11 +427,19 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
     return (Predictions if spec.y_true is None else Evaluator)(spec.kind, **options)
 
 
+def _labels_of_columns(spec: Spec, first: Column | None) -> list[Label]:
+    """The labels that columns of indicators say there are; of an array their numbers."""
+    if isinstance(first, np.ndarray) and first.ndim == 2:
+        return list(range(first.shape[1]))
+    names = list(first) if isinstance(first, dict) else [text for text, _ in spec.pairs("y_true")]
+    return list(map(_label_reader(_sample(spec, first)), names))
+
+
 def _labels(name: str, first: Column | None, spec: Spec) -> list[Label]:
     """The labels of the option ``labels``, ``positive`` or ``negative``, of the records' type."""
     given = getattr(spec, name)
     texts = given if name == "labels" else (given,)
-    sample = _first(first) if first is not None else _likely(texts)
+    sample = _sample(spec, first, texts)
     read = _label_reader(sample)
     labels: list[Label] = []
     for text in texts:
@@ -408,11 +457,19 @@ def _likely(texts: Iterable[Any]) -> Any:
     return "" if likely_type(map(str, texts)) == "str" else 0
 
 
-def _sample(spec: Spec, first: Column | None) -> Any:
-    """A label of the records, for the labels that name probabilities."""
-    if first is not None:
-        return _first(first)
-    return _likely(spec.labels or [label for label, _ in spec.proba_pairs])
+def _sample(spec: Spec, first: Column | None, texts: Iterable[Any] = ()) -> Any:
+    """A label of the records, for the labels that options name."""
+    found = None
+    if isinstance(first, dict):
+        found = next(iter(first))
+    elif first is not None and getattr(first, "ndim", 1) == 1:
+        found = _first(first)
+    if isinstance(found, tuple):
+        found = next((label for one in distinct_values(first) for label in one or ()), None)
+    if found is not None:
+        return found
+    named = (label for name in ("y_true", "proba") for label, _ in spec.pairs(name))
+    return _likely(texts or spec.labels or named)
 
 
 def _positive(spec: Spec, first: Column | None) -> Label:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from streameval.errors import InputError, MetricError, OptionError, StreamevalError, shown
@@ -11,7 +11,7 @@ from streameval.events.time import TIME_UNITS
 from streameval.metrics.registry import find
 from streameval.records.spec import Spec
 from streameval.records.wording import Wording
-from streameval.tasks.registry import one_of_tasks, task_names
+from streameval.tasks.registry import TASKS, one_of_tasks, task_names
 from streameval.windows.kinds import kind_of
 from streameval.windows.last import LAST
 
@@ -32,6 +32,45 @@ RULES = (
         lambda spec: spec.kind not in task_names() and shown(spec.kind),
         f"{{task}}: expected {one_of_tasks()}, got {{given}}",
     ),
+    *(
+        Rule(
+            f"{name} of numbers",
+            lambda spec, name=name: (
+                getattr(spec, name) is not None and not {"score", "proba"} & {*spec.task_fields}
+            ),
+            f"{{{name}}} conflicts with {{this_task}}",
+        )
+        for name in ("score", "proba", "labels", "threshold", "max_scores")
+    ),
+    Rule(
+        "score of the task",
+        lambda spec: spec.has("score") and "score" not in spec.task_fields,
+        "{score} conflicts with {this_task}",
+    ),
+    Rule(
+        "a predicted value",
+        lambda spec: not spec.has("y_pred") and "proba" not in spec.task_fields,
+        "{this_task} requires {y_pred}; name the field that holds the prediction",
+    ),
+    Rule(
+        "true labels of the task",
+        lambda spec: spec.y_true is None and TASKS[spec.kind].unlabelled is None,
+        "{this_task} requires {y_true}; predictions without it are those of labels",
+    ),
+    Rule(
+        "separator of label sets",
+        lambda spec: spec.label_separator is not None and "labels" not in spec.task_fields.values(),
+        "{label_separator} requires {multilabel}",
+    ),
+    Rule(
+        "threshold of each label",
+        lambda spec: (
+            isinstance(spec.threshold, Mapping)
+            and "labels" not in spec.task_fields.values()
+            and shown(spec.threshold)
+        ),
+        "{threshold}: expected a number, got {given}; one for each label requires {multilabel}",
+    ),
     Rule(
         "a prediction",
         lambda spec: not (spec.has("y_pred") or spec.has_scores),
@@ -44,10 +83,19 @@ RULES = (
         "{proba} conflicts with {score}",
     ),
     Rule(
+        "threshold of label sets",
+        lambda spec: (
+            spec.threshold is not None
+            and "labels" in spec.task_fields.values()
+            and spec.proba is None
+        ),
+        "{threshold} requires {proba}",
+    ),
+    Rule(
         "threshold needs scores",
         lambda spec: (
             spec.threshold is not None
-            and not (spec.has("score") or (spec.binary and spec.proba is not None))
+            and not (spec.has("score") or (spec.has_threshold and spec.proba is not None))
         ),
         "{threshold} requires {score}, or {proba} in a binary task",
     ),
@@ -81,11 +129,6 @@ RULES = (
         "{utc} requires {time}; add {time:FIELD}",
     ),
     Rule(
-        "score of the task",
-        lambda spec: not spec.binary and spec.has("score"),
-        "{score} conflicts with {this_task}",
-    ),
-    Rule(
         "positive of the task",
         lambda spec: not spec.binary and spec.positive is not None,
         "{positive} conflicts with {this_task}",
@@ -100,6 +143,11 @@ RULES = (
         lambda spec: not spec.probabilities and spec.binary,
         "{no_probabilities} requires {multiclass}; binary scores may be any numbers: name their "
         "field with {score}",
+    ),
+    Rule(
+        "probabilities of the task",
+        lambda spec: not spec.probabilities and spec.task_fields["y_true"] != "label",
+        "{no_probabilities} requires {multiclass}",
     ),
     Rule(
         "no probabilities without proba",
@@ -241,7 +289,9 @@ class _Words(dict[str, Any]):
     """The words of a rule's text: what is given, and any option by its name."""
 
     def __init__(self, wording: Wording, **given: Any) -> None:
-        super().__init__({"multiclass": "a multi-class task", **wording.forms, **given})
+        multilabel = wording.option("task", wording.text("multilabel"))
+        named = {"multiclass": "a multi-class task", "multilabel": multilabel}
+        super().__init__({**named, **wording.forms, **given})
         self._wording = wording
 
     def __missing__(self, name: str) -> _Option:

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from streameval.errors import InputError, listed, shown
-from streameval.metrics.registry import find
+from streameval.metrics.metric import Metric
+from streameval.metrics.registry import ROWS, find
 from streameval.records.chunk import FieldRequest, Kind
-from streameval.records.event_columns import SLICE, ColumnPattern, proba_column
+from streameval.records.event_columns import SLICE, ColumnPattern, part_column
 from streameval.records.wording import COMMAND, Wording
+from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, TaskName, likely_task
 from streameval.tasks.task import FieldKind
 from streameval.windows.replicated import Bootstrap
@@ -44,9 +46,10 @@ KINDS: dict[str, Kind] = {
 class Spec:
     """The fields to read, and how to evaluate them; checked by :func:`.rules.check_spec`."""
 
-    y_true: str | None = "y_true"
-    """None: the predictions have no true labels."""
-    y_pred: str | None = None
+    y_true: Any = "y_true"
+    """None: the predictions have no true labels. Of label sets, as ``y_pred``, also as ``proba``:
+    columns of 0 and 1."""
+    y_pred: Any = None
     score: str | None = None
     proba: Proba | None = None
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -59,7 +62,10 @@ class Spec:
     """The other label of a binary task, or its text."""
     labels: tuple[Any, ...] | None = None
     """All labels, or their texts."""
-    threshold: float | None = None
+    threshold: float | Mapping[Any, float] | None = None
+    """Of label sets also a mapping from labels, or their texts."""
+    label_separator: str | None = None
+    """Of label sets in one text: what stands between the labels."""
     task: str = "auto"
     metrics: tuple[str, ...] | None = None
     time: str | None = None
@@ -73,17 +79,26 @@ class Spec:
     intervals: bool = False
     probabilities: bool = True
     """Whether the numbers of ``proba`` are probabilities, and no other scores."""
+    as_scores: bool = False
+    """Of label sets: whether ``proba`` was given as ``score``, of any numbers."""
     also_kept: tuple[str, ...] = ()
     """Metrics to keep beside those of ``metrics``."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Other arguments of :class:`~streameval.Evaluator`."""
     wording: Wording = COMMAND
 
+    def __post_init__(self) -> None:
+        if self.task_fields.get("score") == "probabilities" and self.proba is None:
+            # What has a number of each label has one name here.
+            object.__setattr__(self, "as_scores", self.as_scores or self.score is not None)
+            object.__setattr__(self, "proba", self.score)
+            object.__setattr__(self, "score", None)
+
     @property
     def fields(self) -> dict[str, str]:
         """The fields' paths by what they hold, without probabilities and slices."""
         paths = {name: getattr(self, name) for name in KINDS if name != "proba"}
-        named = {name: path for name, path in paths.items() if path is not None}
+        named = {n: path for n, path in paths.items() if path is not None and not self.pairs(n)}
         for model, fields in self.models.items():
             named |= {f"{name}:{model}": path for name, path in fields.items()}
         return named
@@ -96,7 +111,7 @@ class Spec:
             name, of, model = column.partition(":")
             argument = "event_time" if name == "time" else name
             found[f"{argument}[{model!r}]" if of else argument] = path
-        if isinstance(self.proba, str) and not self.proba_pairs:
+        if isinstance(self.proba, str) and not self.pairs("proba"):
             found["proba"] = self.proba
         return found | {f"slices[{shown(path)}]": path for path in self.slice_fields}
 
@@ -136,12 +151,15 @@ class Spec:
     @property
     def task_fields(self) -> Mapping[str, FieldKind]:
         """How the task's events are held, by their arguments."""
-        return TASKS[self.kind].fields
+        return TASKS[self.kind].fields if self.kind in TASKS else {}
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of an evaluator that do not depend on the labels."""
         kept = self.metrics
+        if kept is None and any(_on_request(find(one, self.measured)) for one in self.also_kept):
+            every = (row for row in ROWS if self.measured in row.tasks)
+            kept = tuple(row.name for row in every if not _on_request(row))
         if kept is not None:
             kept = tuple(dict.fromkeys((*kept, *self.also_kept)))
         given: dict[str, Any] = {
@@ -152,7 +170,8 @@ class Spec:
             "max_scores": self.max_scores,
             "time_unit": self.time_unit,
         }
-        if self.binary and self.threshold is not None:
+        # A mapping has labels, whose type is known with the first records.
+        if self.threshold is not None and not isinstance(self.threshold, Mapping):
             given["threshold"] = self.threshold
         if not self.models:
             given["temporal"] = any(find(name, self.measured).ordered for name in self.also_kept)
@@ -173,20 +192,22 @@ class Spec:
         """Whether the task has a positive label, which its scores are of."""
         return TASKS[self.kind].positive is not None
 
-    @property
-    def proba_pairs(self) -> list[tuple[Any, str]]:
-        """Label and field of each column of probabilities; empty where one field holds them all."""
-        if isinstance(self.proba, Mapping):
-            return list(self.proba.items())
-        if isinstance(self.proba, str) or self.proba is None:
-            return probability_pairs(self.proba)
-        fields = list(self.proba)
+    def pairs(self, name: str) -> list[tuple[Any, str]]:
+        """Label and field of each column of ``proba`` or of label sets; empty: one field."""
+        given = getattr(self, name)
+        if name not in self._in_columns or given is None:
+            return []
+        if isinstance(given, Mapping):
+            return list(given.items())
+        if isinstance(given, str):
+            return label_pairs(name, given)
+        fields = list(given)
         # Fields without labels of their own are named as the labels, or in their order.
         if self.labels is None or set(map(str, self.labels)) == set(fields):
             return [(field, field) for field in fields]
         if len(self.labels) != len(fields):
             raise InputError(
-                self.wording.where("proba"),
+                self.wording.where(name),
                 expected=f"{len(self.labels)} fields, one for each of "
                 + self.wording.option("labels"),
                 got=f"{len(fields)}: {', '.join(fields[:8])}",
@@ -194,9 +215,21 @@ class Spec:
         return list(zip(self.labels, fields, strict=True))
 
     @property
-    def proba_pattern(self) -> ColumnPattern | None:
-        """The pattern that probabilities are given by; None where they are given otherwise."""
-        return ColumnPattern.of(self.proba)
+    def _in_columns(self) -> list[str]:
+        """The options that may name a column for each label."""
+        of_sets = [name for name in ("y_true", "y_pred") if self.task_fields.get(name) == "labels"]
+        return [*of_sets, "proba"]
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether the task predicts labels from the scores that reach a threshold."""
+        return "threshold" in TASKS[self.kind].options
+
+    @property
+    def patterns(self) -> dict[str, ColumnPattern]:
+        """The patterns that columns of labels are given by, by the options."""
+        found = {name: ColumnPattern.of(getattr(self, name)) for name in self._in_columns}
+        return {name: pattern for name, pattern in found.items() if pattern is not None}
 
     @property
     def shares(self) -> int | None:
@@ -207,41 +240,48 @@ class Spec:
 
     def with_columns(self, names: Iterable[str] | None, source: str) -> Spec:
         """The Spec with the columns that a pattern matches; ``names`` is None for a stream."""
-        pattern = self.proba_pattern
-        if pattern is None:
-            return self
+        found: dict[str, Any] = {}
         option = self.wording.option
-        if names is None:
-            pairs = self.wording.forms["proba_pairs"]
-            raise InputError(
-                source,
-                expected=f"columns, for {option('proba', shown(self.proba))}",
-                got="standard input, whose fields are not known before they are read",
-                remedy=f"name the fields: {option('proba', pairs)}",
-            )
-        known = list(names)
-        found = pattern.matching(known)
-        if not found or "" in found:
-            raise InputError(
-                source,
-                expected=f"columns named {pattern.prefix}LABEL{pattern.suffix}, for "
-                + option("proba", shown(self.proba)),
-                got=f"none among {shown(', '.join(known))[1:-1]}"
-                if not found
-                else f"one named {pattern.prefix + pattern.suffix!r}, without a label",
-                remedy=f"name them with {option('proba')}",
-            )
-        return replace(self, proba=found)
+        known = None if names is None else list(names)
+        for name, pattern in self.patterns.items():
+            given = option(name, shown(getattr(self, name)))
+            if known is None:
+                raise InputError(
+                    source,
+                    expected=f"columns, for {given}",
+                    got="standard input, whose fields are not known before they are read",
+                    remedy=f"name the fields: {option(name, self.wording.forms['proba_pairs'])}",
+                )
+            found[name] = matching = pattern.matching(known)
+            if not matching or "" in matching:
+                raise InputError(
+                    source,
+                    expected=f"columns named {pattern.prefix}LABEL{pattern.suffix}, for {given}",
+                    got=f"none among {shown(', '.join(known))[1:-1]}"
+                    if not matching
+                    else f"one named {pattern.prefix + pattern.suffix!r}, without a label",
+                    remedy=f"name them with {option(name)}",
+                )
+            wanted = set(map(str, self.labels or matching))
+            if self.task_fields["y_true"] == "labels" and wanted != set(matching):
+                raise InputError(
+                    source,
+                    expected=f"one column for each of {option('labels')}, for {given}",
+                    got=", ".join(matching.values()),
+                    remedy=f"name each with {option(name, self.wording.forms['proba_pairs'])}",
+                )
+        return replace(self, **found) if found else self
 
     def field_requests(self) -> list[FieldRequest]:
         """The fields to read, each once."""
         fields: list[FieldRequest] = []
         for name, kind in KINDS.items():
             path = getattr(self, name)
-            if name == "proba" and self.proba_pairs:
+            if pairs := self.pairs(name) if name in self._in_columns else []:
+                cell: Kind = "number" if name == "proba" else "indicator"
                 fields += [
-                    FieldRequest(column, "number", proba_column(number))
-                    for number, (_, column) in enumerate(self.proba_pairs)
+                    FieldRequest(column, cell, part_column(name, number))
+                    for number, (_, column) in enumerate(pairs)
                 ]
             elif name == "proba" and path is not None:
                 held = self.task_fields.get(name, kind)
@@ -249,11 +289,10 @@ class Spec:
             elif path is not None and kind == "time":
                 fields.append(FieldRequest(path, kind, name, self.time_unit, self.utc))
             elif path is not None:
-                fields.append(FieldRequest(path, self.task_fields.get(name, kind), name))
+                fields.append(self._request(name, path, name))
         for model, of_model in self.models.items():
             fields += [
-                FieldRequest(path, KINDS[name], f"{name}:{model}")
-                for name, path in of_model.items()
+                self._request(name, path, f"{name}:{model}") for name, path in of_model.items()
             ]
         # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
@@ -261,6 +300,16 @@ class Spec:
             kind = "label" if path in labels else "slice"
             fields.append(FieldRequest(path, kind, f"{SLICE}{path}"))
         return _each_once(fields)
+
+    def _request(self, name: str, path: str, column: str) -> FieldRequest:
+        held = self.task_fields.get(name, KINDS[name])
+        separator = self.label_separator if held == "labels" else None
+        return FieldRequest(path, held, column, separator=separator)
+
+
+def _on_request(metric: Metric) -> bool:
+    """Whether a metric's states are kept only where it is named."""
+    return any(STATES[state].requested_only for state in metric.states)
 
 
 def _each_once(fields: Sequence[FieldRequest]) -> list[FieldRequest]:
@@ -296,18 +345,18 @@ def checked_proba(proba: object) -> Proba | None:
     return proba
 
 
-def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
-    """The ``label=column`` pairs of ``--proba``; empty where it names one field."""
-    if proba is None or "=" not in proba:
+def label_pairs(name: str, text: str) -> list[tuple[str, str]]:
+    """The ``label=column`` pairs of ``--proba`` and the like; empty where it names one field."""
+    if "=" not in text:
         return []
     pairs: list[tuple[str, str]] = []
-    for part in proba.split(","):
+    for part in text.split(","):
         label, equals, column = part.partition("=")
         if not (label and equals and column) or label in dict(pairs):
             raise InputError(
-                "--proba",
+                COMMAND.where(name),
                 expected="a field, or label=column,label=column with each label once",
-                got=repr(proba),
+                got=repr(text),
             )
         pairs.append((label, column))
     return pairs

@@ -16,6 +16,7 @@ from streameval.errors import InputError, MissingExtraError, shown
 from streameval.events.time import event_times
 from streameval.events.values import (
     FloatArray,
+    LabelColumn,
     check_same_length,
     column_array,
     is_missing,
@@ -23,13 +24,15 @@ from streameval.events.values import (
 )
 from streameval.records.arrow import Table, arrow_table
 from streameval.records.chunk import (
+    EXPECTED,
+    SEPARATE,
     BadRecords,
     Chunk,
     FieldRequest,
     missing_value,
     no_column,
 )
-from streameval.records.event_columns import Column, EventColumns
+from streameval.records.event_columns import Column, EventColumns, label_sets
 
 _ROWS = 1 << 16
 """Rows of a data frame converted at once."""
@@ -114,14 +117,17 @@ def _chunk(source: str, events: EventColumns, fields: Sequence[FieldRequest]) ->
     keep = np.ones(events.rows, dtype=np.bool_)
     for field in fields:
         column = events.columns[field.column]
-        if field.kind == "slice" or not isinstance(column, list):
+        if field.kind == "slice" or not isinstance(column, (list, LabelColumn)):
             continue
+        # Of label sets each distinct one is looked at once.
+        values, codes = column if isinstance(column, LabelColumn) else (column, None)
+        missing = np.fromiter(map(is_missing, values), np.bool_, len(values))
         bad.reject(
             keep,
-            np.fromiter(map(is_missing, column), np.bool_, len(column)),
-            lambda n, f=field, c=column: missing_value(f, shown(c[n])).at(  # type: ignore[misc]
-                source, int(events.places[n])
-            ),
+            missing if codes is None else missing[codes],
+            lambda n, f=field, v=values, c=codes: missing_value(  # type: ignore[misc]
+                f, shown(v[n if c is None else c[n]])
+            ).at(source, int(events.places[n])),
         )
     return Chunk(source, events if keep.all() else events.select(keep), bad)
 
@@ -132,6 +138,8 @@ def _column(values: Any, field: FieldRequest) -> Column:
         given = values if hasattr(values, "dtype") or isinstance(values, list) else list(values)
         times = event_times(given, len(given), field.unit, field.path)
         return times.view("datetime64[us]")
+    if field.kind == "labels":
+        return set_column(values, field.path, field.separator)
     if field.kind in ("probability", "probabilities"):
         table = values if isinstance(values, Mapping) else named_columns(values)
         if table is not None:
@@ -142,10 +150,37 @@ def _column(values: Any, field: FieldRequest) -> Column:
         if np.ndim(values) == 2:
             return probability_block(values, field.path)
     array = column_array(values, field.path)
+    if field.kind == "indicator":
+        array = _flags(array)
     if array.dtype.kind in "biuf":
         return array
     values_of: list[Any] = array.tolist()
     return values_of
+
+
+def set_column(values: Any, field: str, separator: str | None = None) -> Column:
+    """Sets of labels: collections, texts with a separator, or rows or columns of indicators."""
+    table = values if isinstance(values, Mapping) else named_columns(values)
+    if table is not None:
+        return {label: _flags(column_array(column, field)) for label, column in table.items()}
+    if hasattr(values, "tocsr"):
+        values = values.toarray()  # of scipy
+    if getattr(values, "ndim", 1) == 2:
+        return np.asarray(values)
+    rows: list[Any] = column_array(values, field).tolist()
+    for n, value in enumerate(() if separator else rows):
+        if isinstance(value, str):
+            raise InputError(
+                field, expected=EXPECTED["labels"], got=shown(value), position=n, remedy=SEPARATE,
+                remedy_code="label_separator",
+            )  # fmt: skip
+    return label_sets(rows, separator)
+
+
+def _flags(array: Any) -> Any:
+    """Indicators as booleans; as they are where one is another number."""
+    good = array.dtype.kind in "biuf" and bool(((array == 0) | (array == 1)).all())
+    return array == 1 if good else array
 
 
 def probability_block(values: Any, field: str) -> FloatArray:
@@ -164,4 +199,4 @@ def probability_block(values: Any, field: str) -> FloatArray:
 def _length(column: Column) -> int:
     if isinstance(column, dict):
         return max(map(len, column.values()), default=0)
-    return len(column)
+    return len(column.codes if isinstance(column, LabelColumn) else column)

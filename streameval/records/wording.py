@@ -82,7 +82,10 @@ CALL = Wording(
 )
 
 ENGINE = Wording(
-    others=("a known task", "proba or score", "a window of parts"),
+    others=(
+        *("a known task", "proba or score", "a window of parts", "score of numbers"),
+        *("proba of numbers", "separator of label sets"),
+    ),
     texts={
         "a prediction": "evaluate: expected y_pred=, score= or proba=, got none of them; name the "
         "column that holds the prediction",
@@ -104,7 +107,10 @@ KEYS = Wording(
         "no_probabilities": "evaluator.probabilities = false",
         "multiclass": 'evaluator.task = "multiclass"',
     },
-    others=("metric of the task", "metric of counts"),
+    others=(
+        *("score of numbers", "proba of numbers", "labels of numbers"),
+        *("metric of the task", "metric of counts"),
+    ),
     texts={
         "a prediction": "fields: expected score, y_pred or proba: where a record has its "
         'prediction, got none of them; add score = "score" under [fields]',

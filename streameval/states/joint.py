@@ -46,6 +46,11 @@ class JointColumns:
         """Number of models; 0 without a row."""
         return int(self.predicted.shape[1])
 
+    def right(self, model: int) -> BoolArray:
+        """Whether a model predicted the true label."""
+        right: BoolArray = self.predicted[:, model] == self.true
+        return right
+
     def take(self, rows: npt.NDArray[Any]) -> JointColumns:
         """These rows, in this order, under the same labels."""
         columns = (self.true, self.predicted, self.scored, self.scores, self.weight)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, Label, Weight
-from streameval.states.fields import Fields, never_counted
+from streameval.states.fields import never_counted
+from streameval.states.joint_sums import JointSums
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector, per_size
-from streameval.tasks.comparison import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
+from streameval.states.sums.sum_vector import Field, per_size
+from streameval.tasks.comparison import MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 
 LOG_DIFFERENCE_SCALE = 64
 """The squared differences of log losses are kept divided by this: each is then below 21."""
@@ -52,7 +52,7 @@ def _pairs(models: int) -> int:
     return comb(models, 2)
 
 
-class JointLosses(SumVector):
+class JointLosses(JointSums):
     """Σ of each model's losses, and of the squared difference of each pair of models.
 
     The variance of the difference of two models' losses follows without their events. An event
@@ -67,8 +67,6 @@ class JointLosses(SumVector):
 
     __slots__ = ()
     NAME = "joint_losses"
-    SIZE = ("models", 0, MAX_MODELS)
-    VALIDATED = True
 
     weight = Field[Weight]()
     log_loss = Field[list[Weight]](per_size, MOST_LOG_LOSS * UNIT)
@@ -76,11 +74,6 @@ class JointLosses(SumVector):
     log_loss_squares = Field[list[Weight]](_pairs, 22 * UNIT)  # (MOST_LOG_LOSS / 8)²
     """Of the pairs of models (0, 1), (0, 2), …."""
     brier_squares = Field[list[Weight]](_pairs, MOST_BRIER**2 * UNIT)
-
-    @property
-    def models(self) -> int:
-        """Number of models; 0 without an event."""
-        return self._size
 
     def difference(self, metric: str, a: int, b: int) -> tuple[Weight, Weight, int]:
         """Σ w·d and Σ w·d² / scale in units of 2**-60, and that scale; d is a's loss less b's."""
@@ -105,20 +98,8 @@ class JointLosses(SumVector):
 
     def _add(self, terms: list[int] | None, weight: Weight) -> None:
         if terms is not None:
-            self._add_sums(terms if weight == 1 else [weight * term for term in terms])
-
-    def _add_sums(self, sums: Sequence[Weight]) -> None:
-        """Add one number for each sum, of as many models as there are sums."""
-        if not self.models:
-            self._start(int((len(sums) - 1) ** 0.5))  # m models: 1 + m·(m + 1) sums
-        self._values = [total + more for total, more in zip(self._values, sums, strict=True)]
-        if not any(self._values):
-            self._start(0)
-
-    def _start(self, size: int) -> None:
-        super()._start(size)
-        if not self._exact:
-            self._values = [0.0] * len(self._values)
+            sums = terms if weight == 1 else [weight * term for term in terms]
+            self._add_sums(int((len(sums) - 1) ** 0.5), sums)  # m models: 1 + m·(m + 1) sums
 
     def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
@@ -137,34 +118,7 @@ class JointLosses(SumVector):
         sums = [len(losses) if weight is None else total_weight(weight)]
         sums += [sum_units(column, weight) for column in columns]
         sums += [sum_units(d * d, weight) for d in _differences(columns)]
-        self._add_sums(sums)
-
-    def _check_merge(self, other: Any) -> None:
-        if isinstance(other, JointLosses) and other.models != self.models:
-            if other.models and self.models:
-                raise StateError(
-                    f"merge: expected losses of {self.models} models, got {other.models}"
-                )
-            return
-        super()._check_merge(other)
-
-    def _merge(self, other: JointLosses, times: int) -> None:
-        if other.models:
-            self._add_sums([times * total for total in other._values])
-
-    def _read(self, fields: Fields) -> None:
-        super()._read(fields)
-        if bool(self.models) != bool(self.weight) or self.models == 1:
-            fields.refuse("models", "a number of models where there are events", self.models)
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · sums / unit over written forms, as floats."""
-        return super().scaled([part for part in parts if part[0]["models"]] or parts, unit)
-
-    def _check(self) -> None:
-        super()._check()
-        assert bool(self.weight) == bool(self.models)
+        self._add_sums(models, sums)
 
 
 def _differences(losses: Sequence[Any]) -> list[Any]:

@@ -34,9 +34,22 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.error_moments import ErrorMoments
+from streameval.states.error_ratios import RatioSquares, RatioSums
+from streameval.states.error_residuals import ResidualIndex
+from streameval.states.error_sums import ErrorSums
 from streameval.states.joint import JointCounts
+from streameval.states.joint_errors import JointErrors
 from streameval.states.joint_losses import JointLosses
+from streameval.states.joint_sets import JointSets
+from streameval.states.label_counts import LabelCounts
+from streameval.states.label_losses import LabelLosses
+from streameval.states.label_pairs import LabelPairs
 from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
+from streameval.states.label_sets import LabelSetCounts
+from streameval.states.label_squares import LabelSquares
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -49,10 +62,14 @@ from streameval.states.weight_squares import WeightSquares
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
 _COMPARISON = frozenset({"comparison"})
+_SET_COMPARISON = frozenset({"set_comparison"})
+_NUMBER_COMPARISON = frozenset({"number_comparison"})
 _PREDICTIONS = frozenset({"predictions"})
 _CLASS_PREDICTIONS = frozenset({"class_predictions"})
 _TWO_CLASSES = _BINARY | _PREDICTIONS
 _CLASSES = _MULTICLASS | _CLASS_PREDICTIONS
+_MULTILABEL = frozenset({"multilabel"})
+_REGRESSION = frozenset({"regression"})
 _NO_TASK: frozenset[str] = frozenset()
 
 
@@ -103,6 +120,8 @@ class StateRow:
     """
     kept_for_intervals_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
+    requested_only: bool = False
+    """Whether it is kept only where ``metrics=`` names a metric that reads it."""
     counts_some: bool = False
     """Whether it may count fewer events than another of its feed, whatever the weights."""
     of_probabilities: bool = False
@@ -128,6 +147,8 @@ class StateRow:
 
 _LABELS = "labels: pass y_pred, a score= or proba= with each event"
 _SCORES = "scores: pass score= (or proba=) with each event"
+_NUMBERS = "predicted numbers: pass y_pred with each event"
+_LABEL_SCORES = "scores: pass score={label: score} (or proba=) with each event"
 _PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
 
 
@@ -233,20 +254,34 @@ STATES: dict[str, StateRow] = {
         _row(
             "label_weights",
             WeightSquares,
-            _TWO_CLASSES | _CLASSES,
+            _TWO_CLASSES | _CLASSES | _MULTILABEL | _REGRESSION,
             _LABELS,
             input="labels",
             kernel="weights",
-            kept_for_intervals_of=frozenset({"confusion"}),
+            kept_for_intervals_of=frozenset(
+                {
+                    *("confusion", "label_counts", "label_sets"),
+                    *("errors", "error_ratios", "residuals"),
+                }
+            ),
         ),
         _row(
             "score_weights",
             WeightSquares,
-            _TWO_CLASSES | _CLASSES,
+            _TWO_CLASSES | _CLASSES | _MULTILABEL,
             _SCORES,
             kernel="weights",
             kept_for_intervals_of=frozenset(
-                {"index", "probability", "moments", "class_probability", "class_scores"}
+                {
+                    "index",
+                    "probability",
+                    "moments",
+                    "class_probability",
+                    "class_scores",
+                    "label_scores",
+                    "label_losses",
+                    "label_ranking",
+                }
             ),
         ),
         _row(
@@ -258,6 +293,100 @@ STATES: dict[str, StateRow] = {
             kernel="run",
             support=attrgetter("events"),
         ),
+        _row("errors", ErrorSums, _REGRESSION, _NUMBERS, input="labels", kernel="errors"),
+        _row(
+            "label_counts",
+            LabelCounts,
+            _MULTILABEL,
+            _LABELS,
+            input="labels",
+            kernel="label_counts",
+            make=lambda plan: LabelCounts.of_closed(plan.labels),
+            # The plan holds the closed list of labels, as of a confusion.
+            write=lambda counts: counts.to_state(occurring=True),
+            read=lambda plan, form: LabelCounts.of_closed(plan.labels).restored(form),
+        ),
+        _row(
+            "label_sets",
+            LabelSetCounts,
+            _MULTILABEL,
+            _LABELS,
+            input="labels",
+            kernel="label_sets",
+        ),
+        _row(
+            "label_pairs",
+            LabelPairs,
+            _MULTILABEL,
+            _LABELS,
+            input="labels",
+            kept_for_intervals_of=frozenset({"label_counts"}),
+        ),
+        _row("error_ratios", RatioSums, _REGRESSION, _NUMBERS, input="labels"),
+        _row(
+            "residuals",
+            ResidualIndex,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            make=ResidualIndex.of_plan,
+            weighted_sum=weighted_sum.index,
+            refuses=_REGRESSION,
+            requested_only=True,
+        ),
+        _row(
+            "error_moments",
+            ErrorMoments,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            kept_for_intervals_of=frozenset({"errors"}),
+        ),
+        _row(
+            "error_ratio_squares",
+            RatioSquares,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            kept_for_intervals_of=frozenset({"error_ratios"}),
+        ),
+        _row(
+            "label_scores",
+            LabelScores,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelScores(plan.labels, max_scores=plan.max_scores),
+            refuses=_MULTILABEL,
+            read=lambda plan, form: LabelScores.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_losses",
+            LabelLosses,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelLosses(plan.labels, bins=plan.bins),
+            source="label_scores",
+            derive=lambda scores, plan: LabelLosses.from_scores(scores, plan.bins),
+            refuses=_MULTILABEL,
+            read=lambda plan, form: LabelLosses.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_ranking",
+            LabelRanking,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelRanking(plan.labels),
+            read=lambda plan, form: LabelRanking.from_state(form, plan.labels),
+        ),
+        _row(
+            "label_squares",
+            LabelSquares,
+            _MULTILABEL,
+            _LABEL_SCORES,
+            make=lambda plan: LabelSquares(plan.labels),
+            read=lambda plan, form: LabelSquares.restored(form, plan.labels),
+            kept_for_intervals_of=frozenset({"label_ranking", "label_losses"}),
+        ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
         _row(
             "joint_losses",
@@ -266,6 +395,8 @@ STATES: dict[str, StateRow] = {
             "probabilities of every model",
             counts_some=True,
         ),
+        _row("joint_sets", JointSets, _SET_COMPARISON, "sets of labels of every model"),
+        _row("joint_errors", JointErrors, _NUMBER_COMPARISON, "predicted numbers of every model"),
     )
 }
 """From the name of each state to its row."""

@@ -103,7 +103,11 @@ class StatePlan:
     def everything(cls, task: TaskName, bins: int = 10, **options: Any) -> StatePlan:
         """What all metrics of the task read; options as of :meth:`for_states`."""
         rows = states_of(task, STATES)
-        names = {row.name for row in rows if not (row.kept_for_intervals_of or row.ordered)}
+        names = {
+            row.name
+            for row in rows
+            if not (row.kept_for_intervals_of or row.ordered or row.requested_only)
+        }
         return cls.for_states(task, names, bins, **options)
 
     @classmethod
@@ -225,6 +229,7 @@ class StateSet:
                 else:
                     taken[role] = state
         get, losses = taken.get, taken.get("losses")
+        tallied = map(get, ("errors", "label_counts", "label_sets"))
         scores, sums = get("scores"), get("sums")
         classes = class_counter(scores, sums)
         if classes is None:
@@ -235,6 +240,7 @@ class StateSet:
             binary,
             get("index"),
             None if losses is None else losses.tally(),
+            tuple([None if state is None else state.tally() for state in tallied]),
             get("confusion"),
             classes,
             get("run"),

@@ -25,7 +25,7 @@ from streameval.events.values import (
     score_column,
 )
 from streameval.tasks.input import Input, InputOptions, ScoreColumns
-from streameval.tasks.task import FieldKind, Kernel, Task
+from streameval.tasks.task import FieldKind, Kernel, Task, Truth
 from streameval.tasks.written_events import LARGEST, column, read_labels, written_labels
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
@@ -334,6 +334,8 @@ class BinaryTask(Task):
 
     name = "binary"
     adjective = "binary"
+    compared = "comparison"
+    truth: ClassVar[Truth] = "two classes"
     unlabelled: ClassVar[str | None] = "predictions"
     classes = (0, 1)
     kernel: ClassVar[Kernel] = "two classes"

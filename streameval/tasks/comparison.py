@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events.event import EventFields
-from streameval.events.values import MAX_WEIGHT
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.values import MAX_WEIGHT, Label
 from streameval.tasks.task import Task
-from streameval.tasks.written_events import LARGEST, column, label_list, written_labels
+from streameval.tasks.written_events import LARGEST, column, ints, label_list, written_labels
 
 MAX_MODELS = 100
 """Most models of one comparison."""
@@ -36,6 +36,28 @@ class ComparisonTask(Task):
     adjective = "comparison"
     evaluated = False
 
+    def of_models(
+        self, events: Sequence[Any], classes: tuple[Label, ...] | None
+    ) -> tuple[Any, Any]:
+        """The truth, and what was predicted, of the models' validated events of one."""
+        true, predicted = events[0][0], tuple([event[1] for event in events])
+        if classes is not None:
+            return int(true), tuple(map(int, predicted))
+        return true, predicted
+
+    def columns_of_models(
+        self, batches: Sequence[EventBatch], classes: tuple[Label, ...] | None
+    ) -> tuple[Any, Any, tuple[Label, ...]]:
+        """The same of batches: columns of the truth and of predictions, and the labels of codes."""
+        codes: dict[Label, int] = {}
+        predicted = []
+        for batch in batches:
+            # Columns of booleans are codes of the labels 0 and 1.
+            known = batch.labels or classes or ()
+            own = [codes.setdefault(label, len(codes)) for label in known]
+            predicted.append(np.array(own, np.int64)[batch.y_pred.astype(np.int64)])
+        return batches[0].y_true.astype(np.int64), np.column_stack(predicted), tuple(codes)
+
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
         """Columns with ``models`` codes of predicted labels an event, and numbers if ``scored``."""
         rows: list[tuple[Any, Any, Any, Any]] = list(events)
@@ -50,11 +72,9 @@ class ComparisonTask(Task):
     def read_events(self, data: Any, plan: Any) -> list[EventFields]:
         labels = label_list(data)
         last = len(labels) - 1
-        models = data.get("models")
         true = column(data, "true", "int64", None, 0, last)
         n = len(true)
-        if type(models) is not int or not bool(n) <= models <= MAX_MODELS * bool(n):
-            raise StateError(f"window.models: expected a number of models, got {shown(models)}")
+        models = _models(data, n)
         predicted = column(data, "predicted", "int64", n * models, 0, last).reshape(n, models)
         codes = np.unique(np.concatenate([true, predicted.ravel()]))
         if len(codes) != len(labels) or labels != sorted(labels):
@@ -85,3 +105,89 @@ class ComparisonTask(Task):
                 true.tolist(), predicted.tolist(), scored.tolist(), weights.tolist(), strict=True
             )
         ]
+
+
+class NumberComparisonTask(ComparisonTask):
+    """The joint events of models that predict numbers."""
+
+    name = "number_comparison"
+
+    def columns_of_models(
+        self, batches: Sequence[EventBatch], classes: Any
+    ) -> tuple[Any, Any, Any]:
+        return batches[0].y_true, np.column_stack([batch.y_pred for batch in batches]), ()
+
+    def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
+        rows = list(events)
+        return {
+            "models": len(rows[0][1]) if rows else 0,
+            "true": np.array([row[0] for row in rows], dtype=np.float64),
+            "predicted": np.array([one for row in rows for one in row[1]], dtype=np.float64),
+            "weight": ints(row[3] for row in rows),
+        }
+
+    def read_events(self, data: Any, plan: Any) -> list[EventFields]:
+        true = column(data, "true", "float64", None, -LARGEST, LARGEST)
+        models = _models(data, len(true))
+        n = len(true) * models
+        predicted = column(data, "predicted", "float64", n, -LARGEST, LARGEST)
+        table = predicted.reshape(len(true), models)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(table - true[:, np.newaxis]).all():
+                raise StateError("window.predicted: expected finite errors, got others")
+        return _events(data, true, table)
+
+
+class SetComparisonTask(ComparisonTask):
+    """The joint events of models that predict sets of labels: how many are true, and of each
+    model how many are right and how many were predicted."""
+
+    name = "set_comparison"
+
+    def of_models(self, events: Sequence[Any], classes: Any) -> tuple[Any, Any]:
+        true = events[0][0]
+        sizes = [(len(true & predicted), len(predicted)) for _, predicted, *_ in events]
+        return len(true), tuple([size for pair in sizes for size in pair])
+
+    def columns_of_models(
+        self, batches: Sequence[EventBatch], classes: Any
+    ) -> tuple[Any, Any, Any]:
+        columns = []
+        for batch in batches:
+            hits = batch.y_true.common(batch.y_pred, len(batch.labels))
+            columns += [hits.lengths, batch.y_pred.lengths]
+        return batches[0].y_true.lengths, np.column_stack(columns), ()
+
+    def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
+        rows = list(events)
+        return {
+            "models": len(rows[0][1]) // 2 if rows else 0,
+            "true": ints(row[0] for row in rows),
+            "predicted": ints(size for row in rows for size in row[1]),
+            "weight": ints(row[3] for row in rows),
+        }
+
+    def read_events(self, data: Any, plan: Any) -> list[EventFields]:
+        true = column(data, "true", "int64", None, 0, MAX_WEIGHT)
+        models = _models(data, len(true))
+        sizes = column(data, "predicted", "int64", 2 * len(true) * models, 0, MAX_WEIGHT)
+        table = sizes.reshape(len(true), 2 * models)
+        hits = table[:, ::2]
+        if (hits > np.minimum(true[:, np.newaxis], table[:, 1::2])).any():
+            raise StateError("window.predicted: more labels were right than true or predicted")
+        return _events(data, true, table)
+
+
+def _models(data: Any, events: int) -> int:
+    """The number of models of written events; raises StateError."""
+    models = data.get("models")
+    if type(models) is not int or not bool(events) <= models <= MAX_MODELS * bool(events):
+        raise StateError(f"window.models: expected a number of models, got {shown(models)}")
+    return models
+
+
+def _events(data: Any, true: Any, predicted: Any) -> list[EventFields]:
+    """Written events of columns, without scores."""
+    weights = column(data, "weight", "int64", len(true), 1, MAX_WEIGHT).tolist()
+    rows = zip(true.tolist(), map(tuple, predicted.tolist()), weights, strict=True)
+    return [(one, others, (), weight) for one, others, weight in rows]

@@ -331,6 +331,7 @@ class MulticlassTask(Task):
 
     name = "multiclass"
     adjective = "multi-class"
+    compared = "comparison"
     unlabelled: ClassVar[str | None] = "class_predictions"
     kernel: ClassVar[Kernel] = "classes"
     fields: ClassVar[Mapping[str, FieldKind]] = {

@@ -10,12 +10,15 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import Label
 from streameval.tasks.input import Input, InputOptions
 
-Kernel: TypeAlias = Literal["two classes", "classes"] | None
+Kernel: TypeAlias = Literal["two classes", "classes", "numbers", "label sets"] | None
 """Which compiled code counts a task's events one by one: labels that are positive or not, with
-one score; canonical labels, with a mapping of scores; or none."""
+one score; canonical labels, or sets of them, with a mapping of scores; numbers; or none."""
 
 
-FieldKind: TypeAlias = Literal["label", "number", "probability", "probabilities"]
+FieldKind: TypeAlias = Literal["label", "labels", "number", "probability", "probabilities"]
+
+Truth: TypeAlias = Literal["two classes", "classes", "label sets", "numbers"]
+"""What the true labels of a task's events are."""
 
 
 class Task:
@@ -27,6 +30,7 @@ class Task:
 
     name: ClassVar[str]  # in ``task=``, files and errors
     adjective: ClassVar[str]  # in prose
+    truth: ClassVar[Truth] = "classes"
     # The labels as states count them, if they are the same for all events.
     classes: ClassVar[tuple[Label, ...] | None] = None
     # From each use (report, slices, folds, representation, single) to the names of its metrics if
@@ -43,6 +47,8 @@ class Task:
     evaluated: ClassVar[bool] = True  # whether evaluators take it as ``task=``
     # The task of the same predictions without true labels, by its name; None: there is none.
     unlabelled: ClassVar[str | None] = None
+    # The task of the joint events of several models, by its name; None: they are not compared.
+    compared: ClassVar[str | None] = None
 
     def input(self, options: InputOptions) -> Input:
         """What validates the events of an evaluator with these options; raises InputError."""

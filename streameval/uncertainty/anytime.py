@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from streameval.uncertainty.delong import sequence
 from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends
 from streameval.uncertainty.proportions import beyond_log, ends_of_share, stirling_remainder
+from streameval.uncertainty.regression import bounded_ends
 
 
 def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:
@@ -96,6 +97,7 @@ def _half_remainder(x: float, more: float) -> float:
 ANYTIME: Mapping[str, Callable[[IntervalRequest], Ends]] = {
     "proportion": lambda request: ends_of_share(request, beta_binomial),
     "auc": sequence,
+    "error": lambda request: bounded_ends(request, beta_binomial),
 }
 """From the families of metrics that have a confidence sequence to it."""
 

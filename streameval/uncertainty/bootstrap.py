@@ -132,7 +132,12 @@ _SUMS = "the state keeps sums, from which events cannot be resampled"
 _NOT_EVENTS: Mapping[str, str] = MappingProxyType(
     {
         "class_scores": "the state keeps the probabilities of each label by themselves, and not "
-        "those of each event together, so that events cannot be resampled"
+        "those of each event together, so that events cannot be resampled",
+        **dict.fromkeys(
+            ("label_scores", "label_losses", "label_ranking"),
+            "events are not kept, so that they cannot be resampled: pass "
+            "bootstrap=Bootstrap(...) to the Evaluator, and unit= with each event",
+        ),
     }
 )
 

@@ -14,9 +14,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from streameval.events.values import Label
 from streameval.metrics.metric import Metric
 from streameval.states.class_scores import ClassScores
-from streameval.states.ranking.coarse_score import BOUNDED_KEYS, cell_limits, next_score, wide_cells
+from streameval.states.label_scores import LabelScores
+from streameval.states.ranking.coarse_score import (
+    BOUNDED_KEYS,
+    cell_limits,
+    coarse_column,
+    next_score,
+    wide_cells,
+)
+from streameval.states.ranking.score_groups import group_scores, groups_to_state
 from streameval.states.score_index import ScoreIndex
 from streameval.uncertainty.interval import Bounds
 
@@ -70,7 +79,27 @@ def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores
     return ClassScores.from_state(kept, scores.declared)
 
 
+def extreme_label_scores(scores: LabelScores, *, own_first: bool) -> LabelScores:
+    """Scores of the same events, in each cell the events with a label above others, or below."""
+    level = scores.level
+    columns: dict[Label, ScoreIndex] = {}
+    for label in scores.labels:
+        if (index := scores.column(label)) is None:
+            continue
+        # One level for all, so that the cells of two labels are equal or apart.
+        points = coarse_column(index.groups().scores, level)
+        raised = np.where(wide_cells(points, level), next_score(points), points)
+        sides = []
+        for positive, weights in zip((True, False), index.groups()[1:], strict=True):
+            held = weights > 0
+            sides.append([((raised if positive == own_first else points)[held], weights[held])])
+        columns[label] = ScoreIndex.from_state(groups_to_state(group_scores(*sides), index.exact))
+    return scores.with_columns(columns)
+
+
 def _extreme(state: Any, *, best: bool) -> Any:
+    if isinstance(state, LabelScores):
+        return extreme_label_scores(state, own_first=best)
     if isinstance(state, ClassScores):
         return extreme_class_scores(state, own_first=best)
     return extreme_index(state, positives_first=best)
@@ -131,7 +160,7 @@ def _within_cell(compute: Compute, index: Any) -> tuple[float, float]:
     return lowest, float(cell_limits(np.array([lowest]), index.level)[0])
 
 
-_COARSENED = frozenset({"index", "class_scores"})
+_COARSENED = frozenset({"index", "class_scores", "label_scores"})
 """The states whose scores a limit coarsens."""
 
 _UNIT_AUCS = (
@@ -141,6 +170,8 @@ _UNIT_AUCS = (
     "roc_auc_ovo",
     "roc_auc_ovo_weighted",
     "roc_auc_micro",
+    "roc_auc_macro",
+    "roc_auc_weighted",
 )
 
 BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.events.values import Label
-from streameval.metrics.averages import Rule, one_class_counts, whole_cells, whole_counts
+from streameval.metrics.averages import Counts, Rule, one_class_counts, whole_cells, whole_counts
 from streameval.metrics.class_metrics import RECALL
 from streameval.metrics.metric import Metric
 from streameval.states.confusion import ConfusionCounts
@@ -133,7 +133,7 @@ def table_of(counts: ConfusionCounts, n: float) -> Table:
     )
 
 
-def one_class_table(counts: ConfusionCounts, label: Label, n: float) -> Table:
+def one_class_table(counts: Counts, label: Label, n: float) -> Table:
     """The confusion of a class (the first one) and all others."""
     c, t, p, s = one_class_counts(counts, label)
     cells = [(0, 0, c), (0, 1, t - c), (1, 0, p - c), (1, 1, s - t - p + c)]
@@ -319,7 +319,7 @@ def delta(request: IntervalRequest) -> Ends:
     z = normal_quantile(request.level)
     by_rule = request.metric.average == "binary" and request.metric.rule is not None
     if math.isfinite(low) and math.isfinite(high) and (not by_rule or low < 0):
-        z = student_quantile(request.level, _freedom(fourth / variance**2, request.n))
+        z = student_quantile(request.level, degrees_of_freedom(fourth / variance**2, request.n))
     return scaled_ends(request.metric, request.value, gradient.value, variance, request.n, z)
 
 
@@ -344,7 +344,7 @@ def scaled_ends(
     return Ends(end + near, end + far) if math.isfinite(low) else Ends(end - far, end - near)
 
 
-def _freedom(kurtosis: float, n: float) -> float:
+def degrees_of_freedom(kurtosis: float, n: float) -> float:
     """Degrees of freedom of the estimated variance of n events."""
     # Satterthwaite's are half as many; Wilson's form allows for a part (by simulated coverage).
     return min(1e9, max(3.0, 4 * n / max(kurtosis - 1, 1e-9)))

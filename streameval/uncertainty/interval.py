@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.events.values import Label
+from streameval.events.values import Label, canonical_score
 from streameval.metrics.metric import Metric
 from streameval.metrics.undefined import json_number
 
@@ -143,6 +143,8 @@ class IntervalRequest(NamedTuple):
     """From the name of a further state to it; None where it is not kept."""
     replicates: Replicates | None = None
     """None unless events are not independent, and are resampled by unit."""
+    bound: float | None = None
+    """The largest loss that an event can have, as the caller knows it."""
 
 
 class Ends(NamedTuple):
@@ -177,6 +179,16 @@ def checked_level(level: object, field: str = "level") -> float:
         got=shown(level),
         remedy=f"pass {level / 100:g}" if percent else "pass 0.95",  # type: ignore[operator]
     )
+
+
+def checked_bound(bound: object) -> float | None:
+    """The largest loss of an event as a float; raises InputError."""
+    if bound is None:
+        return None
+    number = canonical_score(bound, "bound")
+    if number > 0:
+        return number
+    raise InputError("bound", expected="a number above 0", got=shown(bound))
 
 
 @functools.lru_cache

@@ -21,7 +21,10 @@ from streameval.uncertainty.delong import delong, newcombe, reliable_delong
 from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.uncertainty.losses import loss_ends, score_ends
 from streameval.uncertainty.multiclass_auc import summed
+from streameval.uncertainty.multilabel import by_events
+from streameval.uncertainty.multilabel_ranking import by_event_squares
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
+from streameval.uncertainty.regression import error_ends, fit_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class IntervalMethod:
 
 _PROPORTION = frozenset({"proportion"})
 _AUC = frozenset({"auc"})
+_LABELS = frozenset({"label_micro", "label_samples", "label_mean"})
 
 METHODS: Mapping[str, IntervalMethod] = {
     row.name: row
@@ -53,11 +57,15 @@ METHODS: Mapping[str, IntervalMethod] = {
             automatic=False,
         ),
         IntervalMethod("delta", frozenset({"confusion"}), delta),
+        IntervalMethod("delta_by_event", _LABELS, by_events),
+        IntervalMethod("log_t_by_event", frozenset({"label_ranking"}), by_event_squares),
         IntervalMethod("delong", _AUC, delong, reliable=reliable_delong),
         IntervalMethod("newcombe", _AUC, newcombe),
         IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
         IntervalMethod("student_t", frozenset({"score"}), score_ends),
+        IntervalMethod("error_t", frozenset({"error"}), error_ends),
+        IntervalMethod("fit_delta", frozenset({"fit"}), fit_ends),
         IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
         IntervalMethod("bootstrap", frozenset(FAMILIES) - {"none"}, bootstrap),

@@ -9,26 +9,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streameval.errors import MetricError
 from streameval.events.values import BoolArray, FloatArray, IntArray
-from streameval.metrics.metric import Metric, row_named
+from streameval.metrics.metric import BOTH, Metric, row_named
 from streameval.states.joint import JointColumns
-from streameval.states.joint_losses import JointLosses
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.states.sums.exact_sum import nearest_root
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import normal_quantile
+from streameval.uncertainty.joint_influence import (
+    NOT_WHOLE,
+    Compared,
+    Influence,
+    Pairs,
+    has_influence,
+    influence_of,
+)
 from streameval.uncertainty.losses import (
     LEAST_FREEDOM,
     RESOLUTION,
     student_p_value,
     student_quantile,
-    variance,
 )
+
+_LEAST_PANES = 5
+"""Fewest panes that the test of Diebold and Mariano has."""
 
 EXACT_BELOW = 25
 """Fewer discordant pairs than this have McNemar's exact test, others the asymptotic one."""
@@ -62,6 +73,8 @@ def _test_of(
     value: float, error: float, level: float, method: str, n: float, freedom: float = math.inf
 ) -> PairedTest:
     """Interval and p-value of a difference and its error; Student's with finite `freedom`."""
+    if math.isinf(error):
+        return no_test("the spread is beyond the largest float", n)
     if error == 0:
         if value != 0:
             return no_test("the standard error is 0", n)
@@ -181,17 +194,29 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
     return PairedTest(low, high, p_value, "anytime beta-binomial", n)
 
 
-def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> PairedTest:
-    """Student's paired t test of a difference of two mean losses (Diebold & Mariano 1995)."""
+def paired_t(
+    value: float,
+    spread: float | Fraction,
+    n: int,
+    *,
+    level: float = 0.95,
+    name: str = "paired t",
+) -> PairedTest:
+    """Student's paired t test of a difference of two mean losses, of independent events.
+
+    A spread that is a fraction is exact, others have the resolution of rounded squares.
+    """
     if n < 4:
         return no_test("the paired t test needs four events", n)
+    if isinstance(spread, Fraction):
+        return _test_of(value, _root(spread / (n - 1)), level, name, n, n - 1)
     if spread <= RESOLUTION:
         if value:
             return no_test(
                 "the losses differ by the same in all events, to the resolution of their sums", n
             )
         spread = 0.0
-    return _test_of(value, math.sqrt(spread / (n - 1)), level, "paired t", n, n - 1)
+    return _test_of(value, math.sqrt(spread / (n - 1)), level, name, n, n - 1)
 
 
 def paired_bootstrap(
@@ -218,14 +243,6 @@ def paired_bootstrap(
     return _test_of(value, error, level, name, n, freedom)
 
 
-class Pairs(NamedTuple):
-    """What is known of several models on the same events."""
-
-    cells: JointColumns
-    losses: JointLosses | None
-    """None where no differences of mean losses were requested."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRequest:
     """Two models on the same events, and the metric whose difference is tested."""
@@ -239,6 +256,10 @@ class PairedRequest:
     b: int
     plan: StatePlan
     """What the models' own state sets keep."""
+    states: tuple[StateSet, StateSet]
+    """The state sets of both models."""
+    panes: Callable[[], list[Pairs]]
+    """What is known of consecutive times, if the window consists of such."""
     level: float
     cumulative: bool
     """Whether all events since the start are in the cells, and none is ever removed."""
@@ -247,9 +268,14 @@ class PairedRequest:
     seed: int = 0
 
     @property
-    def cells(self) -> JointColumns:
+    def cells(self) -> Any:
         """The joint cells."""
         return self.pairs.cells
+
+    def influence(self) -> Influence | str:
+        """How events move the difference, or why that is not known."""
+        models = Compared(self.metric, self.params, self.a, self.b, self.states)
+        return influence_of(models, self.pairs)
 
     @property
     def sign(self) -> int:
@@ -268,22 +294,13 @@ _OF_CLASS: Mapping[str, int | None] = {
 }
 
 
-MEAN_LOSSES = frozenset({"log_loss", "brier_score"})
-"""Metrics that are the mean of a loss of each event."""
-
-_NOT_WHOLE = (
-    "weights are not whole: tests of pairs count events, and how many events the weight of a pair "
-    "stands for is not known"
-)
-
-
 def _discordant(request: PairedRequest) -> tuple[int, int, int]:
     """Weights: that a alone has right, that b alone has, and all; swapped for a share of errors."""
     cells = request.cells
     true, weight = cells.true, cells.weight
     only = _OF_CLASS[request.metric.name]
     kept = np.ones(len(true), np.bool_) if only is None else _positive(cells, true) == (only == 1)
-    right_a, right_b = (cells.predicted[:, model] == true for model in (request.a, request.b))
+    right_a, right_b = (cells.right(model) for model in (request.a, request.b))
     wins = [
         int(weight[kept & one & ~other].sum())
         for one, other in ((right_a, right_b), (right_b, right_a))
@@ -324,16 +341,47 @@ def _delong(request: PairedRequest) -> PairedTest:
     return test
 
 
-def _losses_t(request: PairedRequest) -> PairedTest:
-    losses = request.pairs.losses
-    if losses is None or not losses.weight:
-        return no_test("no events")
-    if not losses.exact:
-        return no_test(_NOT_WHOLE)
-    if math.isnan(request.value):
-        return no_test("the difference is undefined", losses.weight)
-    spread = variance(losses.weight, *losses.difference(request.metric.name, request.a, request.b))
-    return paired_t(request.value, spread, int(losses.weight), level=request.level)
+def _t(request: PairedRequest) -> PairedTest:
+    found = request.influence()
+    if isinstance(found, str):
+        return no_test(found)
+    if not math.isfinite(request.value):
+        return no_test(_undefined(request.value), found.weight)
+    name = "paired t" if found.linear else "paired t, delta method"
+    return paired_t(request.value, found.spread, int(found.weight), level=request.level, name=name)
+
+
+def _diebold_mariano(request: PairedRequest) -> PairedTest:
+    """Student's t of the means of consecutive panes; valid where dependence is within panes."""
+    found = request.influence()
+    if isinstance(found, str):
+        return no_test(found)
+    if not math.isfinite(request.value):
+        return no_test(_undefined(request.value), found.weight)
+    sums = [total for total in map(found.total, request.panes()) if total[1]]
+    if len(sums) < _LEAST_PANES:
+        return no_test(
+            f"the test reads how the means of consecutive panes differ: it requires window="
+            f"Panes(...) with events in at least {_LEAST_PANES} panes, got {len(sums)}",
+            found.weight,
+        )
+    weight = sum(part for _, part in sums)
+    mean = sum(total for total, _ in sums) / weight
+    squares = sum((total - part * mean) ** 2 for total, part in sums)
+    panes = len(sums)
+    error = _root(squares * panes / ((panes - 1) * weight**2))
+    name = f"Diebold-Mariano, {panes} panes"
+    n = int(found.weight)
+    return _test_of(request.value, error, request.level, name, n, panes - 1)
+
+
+def _root(square: float | Fraction) -> float:
+    """The square root, to the last bit of a fraction."""
+    return nearest_root(*square.as_integer_ratio()) if square else 0.0
+
+
+def _undefined(value: float) -> str:
+    return "the difference is undefined" if math.isnan(value) else "it is beyond the largest float"
 
 
 def _bootstrap(request: PairedRequest) -> PairedTest:
@@ -411,8 +459,15 @@ PAIRED_METHODS: Mapping[str, PairedMethod] = {
         PairedMethod("delong", lambda metric: metric.family == "auc", _delong),
         PairedMethod("mcnemar", lambda metric: metric.name in _OF_CLASS, _mcnemar),
         PairedMethod("anytime", lambda metric: metric.name in _OF_CLASS, _anytime, automatic=False),
-        PairedMethod("t", lambda metric: metric.name in MEAN_LOSSES, _losses_t, reads_cells=False),
-        PairedMethod("bootstrap", lambda metric: not metric.ordered, _bootstrap),
+        PairedMethod("t", has_influence, _t, reads_cells=False),
+        PairedMethod(
+            "diebold_mariano", has_influence, _diebold_mariano, automatic=False, reads_cells=False
+        ),
+        PairedMethod(
+            "bootstrap",
+            lambda metric: not metric.ordered and not metric.tasks.isdisjoint(BOTH),
+            _bootstrap,
+        ),
     )
 }
 """From the name of each method to its row, in the order of preference."""
@@ -453,8 +508,13 @@ def paired_test(
         if required or method not in PAIRED_METHODS:
             raise
         return no_test(str(error))
-    if row is None:
+    if row is None and metric.ordered:
         return no_test(f"{metric.name} depends on the order of events: it has no paired test")
+    if row is None:
+        return no_test(
+            f"what is kept of both models together has no spread of {metric.name}; of each model "
+            f"alone interval({metric.name!r}) has one, with intervals=True"
+        )
     if not row.reads_cells:
         return row.compute(request)
     if metric.needs_scores:
@@ -469,10 +529,10 @@ def paired_test(
                 "the joint cells hold no scores: these are kept with paired_scores, for metrics= "
                 "of the ranking"
             )
-    if not len(cells.true):
+    if not len(cells.weight):
         return no_test("no events")
     if cells.weight.dtype.kind == "f":
-        return no_test(_NOT_WHOLE)
+        return no_test(NOT_WHOLE)
     if cells.weight.dtype == object:
         return no_test("the weight of one pair passes 64 bits")
     if math.isnan(request.value):

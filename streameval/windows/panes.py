@@ -301,6 +301,10 @@ class PanesWindow(PanesFastPath, Window):
             self._merged = self._merge_of_panes()
         return self._merged
 
+    def parts(self) -> list[StateSet]:
+        self._advance()
+        return [self.buckets.read(number) for number in self.buckets if self._inside(number)]
+
     def marked(self) -> list[PaneMark]:
         self._advance()
         newest, width = self._timeline.newest, self._timeline.width

@@ -105,6 +105,10 @@ class Window:
         """The state set of the events inside now; for reading only."""
         raise NotImplementedError
 
+    def parts(self) -> list[StateSet]:
+        """The state sets of consecutive times that the window is the merge of, if it is one."""
+        return []
+
     def fast_path(self) -> FastPath | None:
         """What counts and reads past these methods; None if there is nothing faster."""
         return None

@@ -1148,19 +1148,30 @@ MINUTE = 60_000_000
 
 
 MODELS = ["champion", "challenger"]
+TAGS = ["ad", "spam", "toxic"]
+OTHER_TASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "regression": (
+        {"task": "regression", "metrics": ["mean_absolute_error", "r2", "median_absolute_error"]},
+        {"y_pred": "prediction"},
+    ),
+    "multilabel": ({"task": "multilabel", "labels": TAGS}, {"score": "scores"}),
+}
 
 
 class CountedRun:
     """Evaluators that have counted events, and the publisher of their snapshots."""
 
-    def __init__(self, models: list[str] | None = None, join: JoinSettings | None = None) -> None:
+    def __init__(
+        self, models: list[str] | None = None, join: JoinSettings | None = None, task: str = ""
+    ) -> None:
+        more, fields = OTHER_TASKS.get(task, ({}, {"score": "score"}))
         self.settings = RunSettings(
-            evaluator=EvaluatorSettings(slices=["country"], models=models),
+            evaluator=EvaluatorSettings(slices=["country"], models=models, **more),
             window=[
                 WindowSettings(name="all"),
                 WindowSettings(name="hour", length=Duration("1h"), pane=Duration("10m")),
             ],
-            fields=FieldSettings(score="score", time="time", id="id"),
+            fields=FieldSettings(**fields, time="time", id="id"),
             join=join,
             reference=ReferenceSettings(panes=2),
         )
@@ -1178,8 +1189,14 @@ class CountedRun:
                 for n, name in enumerate(models or ())
             }
             about = {"event_time": n // 9 * MINUTE, "slices": {"country": country}}
+            event: dict[str, Any] = {"y_true": truth, "score": scores or score}
+            if task == "regression":
+                event = {"y_true": 5 * truth, "y_pred": 5 * score}
+            elif task == "multilabel":
+                event["y_true"] = [tag for tag in TAGS if truth or rng.random() < 0.2]
+                event["score"] = {tag: score if tag == "ad" else rng.random() for tag in TAGS}
             for window in self.settings.window:
-                self.evaluators[window.name].update(truth, score=scores or score, **about)
+                self.evaluators[window.name].update(**event, **about)
             for name, (_, model) in predicted_windows(self.settings).items():
                 self.evaluators[name].update(score=scores.get(model, score), **about)
         self.builder = SnapshotBuilder(self.settings, self.evaluators, ValidFrom(), lambda: 0.0)
@@ -1744,4 +1761,52 @@ def test_a_run_of_one_model_has_no_panel_of_models(show: Show) -> None:
     expect(shown.page.locator("#slices")).to_be_visible()
     expect(shown.page.locator("#models")).to_be_hidden()
     expect(shown.page.locator('#sections a[href="#models"]')).to_be_hidden()
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("counted", [{"task": "regression"}], indirect=True)
+def test_a_run_of_numbers(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    shown.open().drawn(charts=2)
+    expect(shown.page.locator("#what")).to_have_text("Regression")
+    value = run.evaluators["all"]["mean_absolute_error"]
+    expect(shown.tile("mean_absolute_error").locator(".value")).to_have_text(f"{value:.4f}")
+    expect(shown.tile("r2").locator(".tip")).to_contain_text("(1 and less, more is better)")
+    for panel in ("#confusion", "#by-label", "#roc", "#curves-label"):
+        expect(shown.page.locator(panel)).to_be_hidden()
+    chart = shown.page.locator("#residuals-chart")
+    columns = shown.ask("api/curves/residuals")["columns"]
+    assert sum(columns["events"]) == 900
+    first, last = columns["low"][0], columns["high"][-1]
+    expect(chart).to_have_attribute("aria-label", f"Residuals from {first:.4f} to {last:.4f}")
+    expect(chart.locator(".bars .point")).to_have_count(40)
+    expect(shown.page.locator("#time-legend")).to_have_text("Band: the 95 % interval of each pane.")
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("counted", [{"task": "multilabel"}], indirect=True)
+def test_a_run_of_label_sets(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    shown.open().drawn(charts=3)
+    expect(shown.page.locator("#what")).to_have_text("Multi-label · 3 labels")
+    expect(shown.page.locator("#confusion")).to_be_hidden()
+    views = {tag: run.evaluators["all"].one_vs_rest(tag) for tag in TAGS}
+    for key, metric in (("f1", "f1"), ("roc_auc", "roc_auc"), ("recall", "recall")):
+        shown.page.locator(f'#by-label th[data-key="{key}"] button').click()
+        falling = sorted((view[metric] for view in views.values()), reverse=True)
+        shown.expect_column("#by-label", key, [f"{value:.4f}" for value in falling])
+    low = {
+        tag: view.report(["f1"], intervals=0.95).rows[0].interval.low for tag, view in views.items()
+    }
+    shown.page.locator('#by-label th[data-key="low"] button').click()
+    shown.expect_column("#by-label", "label", sorted(TAGS, key=low.__getitem__, reverse=True))
+    expect(shown.page.locator("#curves-label select")).to_have_value("ad")
+    shown.page.locator("#by-label").get_by_role("button", name="toxic").click()
+    expect(shown.page.locator("#curves-label select")).to_have_value("toxic")
+    assert "label=toxic" in shown.page.url
+    drawn = "document.getElementById('roc-chart').data[1].y.length"
+    points = len(views["toxic"].curve("roc").tpr)
+    shown.page.wait_for_function(f"{drawn} === {min(points, 500)}")
+    assert shown.ask("api/curves/roc", label="toxic")["columns"]["tpr"][-1] == 1
+    assert httpx.get(shown.server.url + "api/view?label=span").status_code == 400
     assert shown.complaints == []

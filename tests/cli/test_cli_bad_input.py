@@ -95,6 +95,11 @@ TIMES = (*LABELS, "--time", "at", "--window", "panes:1h")
 PROBA = ("--y-true", "label", "--proba", "p", "--task", "multiclass")
 # For each code: options, a record that is bad, and the remedy that names options of the command.
 REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "label_scores": (
+        ("--y-true", "y", "--proba", "p", "--task", "multilabel"),
+        '{"y": ["x"], "p": {"x": 2}}',
+        "name the fields of other scores with --score",
+    ),
     "labels": ((*LABELS, "--positive", "x"), '{"label": "z", "p": "x"}', "name both with --labels"),
     "labels_of_list": (PROBA, '{"label": "x", "p": [0.5, 0.5]}', "name the labels of the list in"),
     "naive_time": (
@@ -107,7 +112,12 @@ REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "positive": (("--y-true", "label", "--score", "s"), '{"label": 2, "s": 1}', "give --positive"),
     "probabilities": (PROBA, '{"label": "x", "p": {"x": 2, "y": -1}}', "of logits give the"),
     "probability": (PROBA, '{"label": "x", "p": 0.5}', "one number is a score: use --score"),
-    "score": (LABELS, '{"label": 0.5, "p": 0}', "a fraction is a score: name its field with --sco"),
+    "numbers": (
+        LABELS,
+        '{"label": 0.5, "p": 0}',
+        "a fraction is a score: name its field with --score; true numbers require --task regress",
+    ),
+    "score": (LABELS, '{"label": 1, "p": 0.5}', "a fraction is a score: name its field with --sco"),
     "task": (
         (*LABELS, "--positive", "x", "--labels", "x,y"),
         '{"label": "z", "p": "x"}',
@@ -121,9 +131,10 @@ REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
 @pytest.mark.parametrize("code", sorted(REMEDIES))
 def test_remedies_name_options(run: Command, tmp_path: Path, code: str) -> None:
     options, line, remedy = REMEDIES[code]
-    words = {"label": "x", "p": {"x": 0.5, "y": 0.5} if options is PROBA else "y", "at": NOON}
+    words = {"label": "x", "p": {"x": 0.5, "y": 0.5} if "--proba" in options else "y", "at": NOON}
     numbers = {"label": 1, "p": 0, "s": 0.5}
-    good = numbers if code in ("positive", "score") else words
+    good = numbers if code in ("numbers", "positive", "score") else words
+    good = {"y": ["x"], **good} if code == "label_scores" else good
     other = {"label": 0} if good is numbers else {}
     path = write_jsonl(tmp_path / "a.jsonl", [good, good | other])
     with path.open("a") as file:
@@ -156,6 +167,12 @@ FILE_REMEDIES: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     },
     "utf-16-le": ("a.csv", "y\0,\0s\0", LABELS, "give --encoding utf-16-le"),
     "utf-16-be": ("a.csv", "\0y\0,\0s", LABELS, "give --encoding utf-16-be"),
+    "label_separator": (
+        "a.csv",
+        "label,p\na|b,[]\n",
+        (*LABELS, "--task", "multilabel"),
+        "of one text give --label-separator with what stands between the labels",
+    ),
     "label_type": ("a.csv", "label,p\nx,1\n", INTEGERS, "choose the type with --label-type"),
     "label_types": ("a.csv", "label,p\n1,x\n", LABELS, "say which with --label-type str, int or"),
     "proba_text": ("a.csv", "label,p\n1,1\n", PROBA, "give --proba label=column,label=column, or"),

@@ -16,7 +16,7 @@ import pytest
 from streameval.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("command-line.md", "reading-files.md", "saved-states.md")
+PAGES = ("command-line.md", "reading-files.md", "saved-states.md", "other-tasks.md")
 """In the order in which they run, in one directory."""
 
 MORE = """\

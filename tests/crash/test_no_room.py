@@ -22,7 +22,7 @@ from tests.crash.kill_runs import begin, finish, living, read_so_far, wait_for
 from tests.crash.kill_stream import stream
 
 _RUN = ("-m", "streameval.cli", "run", "run.toml")
-_LINES = stream(11, 1_500)
+_LINES = stream(11, 1_000)
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def _whole(directory: Path, feed: Feed, source: str) -> dict[str, object]:
     return outcome(directory, retried=source == "http")
 
 
-@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("limited", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_files_and_no_room_for_the_store(
     tmp_path: Path, no_room: Callable[[Path], object], limited: bool
 ) -> None:

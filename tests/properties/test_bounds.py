@@ -105,7 +105,9 @@ def test_the_best_correlation_may_be_inside_a_cell_above_all_positives():
 
 
 def test_every_metric_of_a_ranking_is_bounded_or_refused():
-    rankings = {row.name for row in ROWS if {"index", "class_scores"} & set(row.states)}
+    rankings = {
+        row.name for row in ROWS if {"index", "class_scores", "label_scores"} & set(row.states)
+    }
     refused = {row.name for row in ROWS if without_bounds(row)}
     assert rankings == refused | set(BOUNDED)
     assert refused == {
@@ -116,8 +118,33 @@ def test_every_metric_of_a_ranking_is_bounded_or_refused():
         "average_precision_ovr",
         "average_precision_ovr_weighted",
         "average_precision_micro",
+        "average_precision_macro",
+        "average_precision_weighted",
     }
     assert set(BOUNDED_CUTS) == set(CUT_POINTS)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.3])
+def test_bounds_of_the_scores_of_labels(zeros: float) -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.random((4000, 3))
+    true = rng.random(scores.shape) < scores * 0.8
+    scores[:, 0] = scores[:, 0].round(2)
+    scores[rng.random(scores.shape) < zeros] = 0.0
+    evaluators = [
+        se.Evaluator(task="multilabel", labels=["a", "b", "c"], max_scores=most).update_many(
+            true, score=scores
+        )
+        for most in (1024, None)
+    ]
+    bounded, exact = evaluators
+    for name in ("roc_auc_macro", "roc_auc_micro", "roc_auc_weighted"):
+        bounds = bounded.bounds(name)
+        assert 0 < bounds.width < 0.01
+        for value in (exact[name], bounded[name]):
+            assert bounds.low <= value <= bounds.high
+    assert "max_scores=1024" in bounded["average_precision_macro"].reason
+    assert bounded["log_loss"] == exact["log_loss"]
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from streameval.metrics.curves import (
 )
 from streameval.metrics.thresholds import threshold_table
 from streameval.states.class_scores import ClassScores
+from streameval.states.error_residuals import ResidualIndex
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
@@ -198,7 +199,15 @@ def every_curve() -> list[Any]:
     several = ClassScores()
     for true, cat in (("cat", 0.75), ("dog", 0.5), ("dog", 1.0)):
         several.update(true, {"cat": cat, "dog": 1 - cat})
-    states = {"index": index, "probability": sums, "class_scores": several}
+    residuals = ResidualIndex()
+    for true, predicted in ((3.0, 2.5), (1.0, 2.5), (2.0, 2.0)):
+        residuals.update(true, predicted)
+    states = {
+        "index": index,
+        "probability": sums,
+        "class_scores": several,
+        "residuals": residuals,
+    }
     curves = [row.function(states[next(iter(row.states.values()))]) for row in CURVES.values()]
     return [*curves, threshold_table(index, [0.5, math.inf]), binormal_roc(moments)]
 
@@ -229,7 +238,7 @@ def test_the_registry_names_each_curve_as_its_record_does() -> None:
     assert set(CURVES) == {
         *("roc", "precision_recall", "det", "pr_gain", "calibration"),
         *("calibration_quantile", "roc_ovr", "precision_recall_ovr"),
-        *("gain", "threshold_metrics", "score_distribution"),
+        *("gain", "threshold_metrics", "score_distribution", "residuals"),
     }
     for curve in every_curve()[:-2]:
         assert curve.to_dict()["curve"] in CURVES

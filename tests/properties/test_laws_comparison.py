@@ -13,7 +13,9 @@ import streameval as se
 from streameval.evaluator.comparison import Comparison
 from streameval.events.event import EventBatch
 from streameval.states.joint import JointCounts
+from streameval.states.joint_errors import JointErrors
 from streameval.states.joint_losses import JointLosses
+from streameval.states.joint_sets import JointSets
 from tests.support.laws import LAWS, StateSpec, check_law
 
 # Joint counts ---------------------------------------------------------------
@@ -125,6 +127,48 @@ JOINT += [
 ]
 
 
+def columns_spec(
+    name: str, empty: Any, events: st.SearchStrategy[Any], weights: Any, **more: Any
+) -> StateSpec:
+    """A state whose events are the truth and a tuple of numbers."""
+
+    def count(state: Any, events: list[Any]) -> None:
+        if not events:
+            return
+        weight = [event[1] for event in events]
+        columns = (np.array([event[0][place] for event in events]) for place in (0, 1))
+        dtype = np.float64 if float in map(type, weight) else np.int64
+        scores = np.zeros((len(events), 0))
+        state.update_many(EventBatch(*columns, scores, np.array(weight, dtype)))
+
+    return StateSpec(
+        name=name,
+        empty=empty,
+        events=st.tuples(events, weights),
+        update=lambda state, event: state.update(event[0][0], (), event[1], event[0][1]),
+        update_many=count,
+        revert=lambda state, event: state.revert(event[0][0], (), event[1], event[0][1]),
+        read=lambda state: state.to_state(),
+        pickled=False,
+        **more,
+    )
+
+
+NUMBERS = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 5e-324, -1e150, 8e307])
+FRACTIONS = st.sampled_from([0.5, 1.5])
+NO_UNDO = {"revert": "float sums cannot be undone exactly"}
+SIZES = st.tuples(st.integers(0, 2), st.integers(0, 2)).map(lambda at: (at[0], sum(at)))
+SETS = st.tuples(SIZES, SIZES).map(lambda at: (at[0][0] + at[1][0], (*at[0], *at[1])))
+for kind, events in (
+    (JointErrors, st.tuples(NUMBERS, st.tuples(NUMBERS, NUMBERS))),
+    (JointSets, SETS),
+):
+    JOINT += [
+        columns_spec(kind.NAME, kind, events, WHOLE),
+        columns_spec(f"{kind.NAME} and fractions", kind, events, FRACTIONS, excused=NO_UNDO),
+    ]
+
+
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("spec", JOINT, ids=lambda spec: spec.name)
 def test_joint_counts_keep_the_laws(spec: StateSpec, law: str) -> None:
@@ -162,10 +206,16 @@ def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> di
     return given
 
 
+METRICS = (
+    *("accuracy", "roc_auc", "f1_macro", "log_loss", "brier_score"),
+    *("mean_absolute_error", "r2", "f1_samples"),
+)
+
+
 def read(comparison: Comparison) -> Any:
     found = []
     for view in (comparison.total, *comparison.slices().values()):
-        for metric in ("accuracy", "roc_auc", "f1_macro", "log_loss", "brier_score"):
+        for metric in METRICS:
             try:
                 found += [repr(float(view[model][metric])) for model in comparison.models]
                 # Resampling depends on the joint cells alone, whose order has laws of its own.
@@ -210,7 +260,15 @@ SHARES = st.sampled_from(
         {"cat": 1.0, "dog": 0.0, "eel": 0.0},
     ]
 )
+TAGS = st.frozensets(st.sampled_from(["ad", "spam"]))
+TAG_SCORES = st.fixed_dictionaries({"ad": PROBABILITIES, "spam": PROBABILITIES})
+REAL = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 1e9])
 SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
+OF_ORDER = {
+    **dict.fromkeys(("commutes", "associates", "shards", "operand"), "shards have no common order"),
+    "order": "the last events depend on the order",
+    "revert": "equal predictions of one model may be of different events",
+}
 COMPARISONS = [
     comparison_spec("binary", {}, BINARY),
     comparison_spec(
@@ -240,6 +298,34 @@ COMPARISONS = [
         excused={"revert": "a slice stays open"},
     ),
     comparison_spec(
+        "numbers",
+        {"task": "regression"},
+        {"y_true": REAL, "y_pred": st.tuples(REAL, REAL), "weight": BINARY["weight"]},
+    ),
+    comparison_spec(
+        "numbers in slices",
+        {"task": "regression", "slices": ["country"], "metrics": ["median_absolute_error", "r2"]},
+        {"y_true": REAL, "y_pred": st.tuples(REAL, REAL), "slices": SLICES},
+        excused={"revert": "a slice stays open"},
+    ),
+    comparison_spec(
+        "last numbers",
+        {"task": "regression", "window": se.Last(3)},
+        {"y_true": REAL, "y_pred": st.tuples(REAL, REAL)},
+        excused=OF_ORDER,
+    ),
+    comparison_spec(
+        "sets",
+        {"task": "multilabel", "labels": ["ad", "spam"]},
+        {"y_true": TAGS, "score": st.tuples(TAG_SCORES, TAG_SCORES), "weight": BINARY["weight"]},
+    ),
+    comparison_spec(
+        "last sets",
+        {"task": "multilabel", "labels": ["ad", "spam"], "window": se.Last(3)},
+        {"y_true": TAGS, "y_pred": st.tuples(TAGS, TAGS)},
+        excused=OF_ORDER,
+    ),
+    comparison_spec(
         "panes",
         {"window": se.Panes("1m", lateness="1h", retain="2h"), "time_unit": "s"},
         {**BINARY, "event_time": st.integers(10**9, 10**9 + 200)},
@@ -253,14 +339,7 @@ COMPARISONS = [
         "last",
         {"window": se.Last(3)},
         BINARY,
-        excused={
-            "commutes": "shards have no common order",
-            "associates": "shards have no common order",
-            "shards": "shards have no common order",
-            "order": "the last events depend on the order",
-            "operand": "shards have no common order",
-            "revert": "equal predictions of one model may be of different events",
-        },
+        excused=OF_ORDER,
     ),
 ]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.metrics.metric import BOTH, Metric
+from streameval.metrics.metric import BOTH, MULTILABEL, REGRESSION, Metric
 from streameval.metrics.undefined import Undefined, reason_of
 from tests.support.metric_laws import (
     CLAIMED_BY,
@@ -25,7 +25,7 @@ from tests.support.metric_laws import (
     tolerance,
 )
 
-TASKS = sorted(BOTH)
+TASKS = sorted(BOTH | MULTILABEL | REGRESSION)
 CASES = cases()
 IDS = [f"{row.name}-{task}" for row, task in CASES]
 
@@ -41,7 +41,12 @@ def _probabilities(draw):
 
 
 _WEIGHTS = st.integers(1, 3)
+_SHARES = _SIXTEENTHS.map(lambda n: n / 16)
+_SETS = st.frozensets(st.sampled_from("abc"))
+# Few, so that constant columns and numbers of -1 occur.
+_NUMBERS = st.sampled_from([-1.0, -0.5, 0.0, 1.0, 2.5, 1e9])
 EVENTS = {
+    "regression": st.lists(st.tuples(_NUMBERS, _NUMBERS, st.none(), _WEIGHTS), max_size=14),
     "binary": st.lists(
         st.tuples(
             st.integers(0, 1), st.integers(0, 1), _SIXTEENTHS.map(lambda n: n / 16), _WEIGHTS
@@ -50,6 +55,10 @@ EVENTS = {
     ),
     "multiclass": st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), _probabilities(), _WEIGHTS),
+        max_size=14,
+    ),
+    "multilabel": st.lists(
+        st.tuples(_SETS, _SETS, st.dictionaries(st.sampled_from("abc"), _SHARES), _WEIGHTS),
         max_size=14,
     ),
 }
@@ -96,7 +105,17 @@ def test_laws_that_hold(task, law, data):
 
 def _random_events(task, rng):
     events = []
+    if task == "regression":
+        return [
+            (rng.gauss(0, 1), rng.gauss(0, 1), None, rng.randrange(1, 4))
+            for _ in range(rng.randrange(4, 15))
+        ]
     for _ in range(rng.randrange(4, 15)):
+        if task == "multilabel":
+            sets = (frozenset(rng.sample("abc", rng.randrange(4))) for _ in "tp")
+            scores = {label: rng.randrange(5) / 4 for label in "abc"}
+            events.append((*sets, scores, rng.randrange(1, 4)))
+            continue
         step = rng.choice((1, 8))  # the coarse ones bring ties
         first = step * rng.randrange(16 // step + 1)
         second = step * rng.randrange((16 - first) // step + 1)
@@ -167,17 +186,27 @@ WITHOUT_ERRORS = {
 }
 
 
+# Of five events that have six labels: their number, and that of two guesses of each.
+AT_BEST = {"coverage_error": 6 / 5, "precision_at_k": 6 / 10}
+
+
 @pytest.mark.parametrize(("row", "task"), CASES, ids=IDS)
 def test_a_perfect_prediction_is_best(row, task):
     if task == "binary":
         events = [(1, 1, 1.0, 2), (0, 0, 0.0, 3), (1, 1, 1.0, 1), (1, 1, 1.0, 1)]
+    elif task == "multilabel":
+        events = [(set(k), set(k), dict.fromkeys(k, 1.0), 1) for k in ("a", "ab", "c", "", "bc")]
+    elif task == "regression":
+        events = [(1.0, 1.0, None, 2), (3.0, 3.0, None, 1)]
     else:
         events = [(k, k, {k: 1.0}, 1) for k in "aabbbca"]
     value = read(row, task, states_of(task, events))
     if row.name in WITHOUT_ERRORS:
         assert reason_of(value).startswith(WITHOUT_ERRORS[row.name])
     elif row.direction == "none":
-        assert row.name in ("support", "positive_rate")
+        assert row.name in ("support", "positive_rate", "mean_error", "residual_quantile")
+    elif row.name in AT_BEST:
+        assert value == AT_BEST[row.name]
     else:
         best = row.high if row.direction == "up" else row.low
         assert value == pytest.approx(best, abs=1e-15)
@@ -196,6 +225,15 @@ def test_a_worse_prediction_is_not_better(row, task):
     if task == "binary":
         good = [(1, 1, 0.9, 2), (0, 0, 0.1, 3), (1, 1, 0.8, 1), (0, 1, 0.6, 1), (1, 0, 0.4, 1)]
         bad = [*good[1:], (1, 0, 0.1, 2)]
+    elif task == "multilabel":
+        good = [
+            (set(k), set(o), dict.fromkeys(o, 0.75), 1)
+            for k, o in ("aa", "bc", ("ab", "a"), "aa", "bb", "cc")
+        ]
+        bad = [*good[1:], ({"a"}, {"b"}, {"b": 0.75}, 1)]
+    elif task == "regression":
+        good = [(y, y + e, None, 1) for y, e in ((1.0, 0.5), (3.0, -0.25), (2.0, 0.5), (7.0, 0.5))]
+        bad = [*good[1:], (1.0, 9.0, None, 1)]
     else:
         good = [(k, k, {k: 0.75, o: 0.25}, 1) for k, o in ("ab", "bc", "ca", "ba", "cb", "ac")]
         bad = [*good[1:], ("a", "b", {"b": 0.75, "c": 0.25}, 1)]
@@ -216,7 +254,7 @@ def test_the_law_tests_can_fail():
     rng = random.Random(3)
     broken = set()
     for _ in range(50):
-        for task in TASKS:
+        for task in sorted(BOTH):
             events = _random_events(task, rng)
             broken |= {
                 law

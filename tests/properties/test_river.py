@@ -49,7 +49,7 @@ def assert_close(got: float, want: float) -> None:
 
 
 def test_rolling_equals_scikit_learn_on_the_window() -> None:
-    rows = events(11, 300)
+    rows = events(11, 120)
     rolling = utils.Rolling(RiverMetric, window_size=50, name="roc_auc")
     for n, (label, score) in enumerate(rows, 1):
         rolling.update(label, score)
@@ -185,6 +185,39 @@ def test_a_wrong_metric_or_parameter_is_refused_at_once(
 ) -> None:
     with pytest.raises(MetricError, match=message):
         RiverMetric(name, **options)
+
+
+def test_a_regressor_and_a_multi_label_model() -> None:
+    names = "mean_absolute_error", "r2"
+    of_numbers = RiverMetric(names[0]) + metrics.MAE() + RiverMetric(names[1]) + metrics.R2()
+    model = preprocessing.StandardScaler() | linear_model.LinearRegression()
+    evaluate.progressive_val_score(datasets.TrumpApproval().take(300), model, of_numbers)
+    mine, theirs, mine_r2, theirs_r2 = of_numbers.get()
+    assert (mine, mine_r2) == (pytest.approx(theirs), pytest.approx(theirs_r2))
+    with pytest.raises(ValueError, match="r2 and Accuracy are not compatible"):
+        RiverMetric("r2") + metrics.Accuracy()
+    assert not RiverMetric("r2").works_with(linear_model.LogisticRegression())
+    draw = random.Random(7)
+    rows = []
+    for _ in range(200):
+        x = {"a": draw.random(), "b": draw.random()}
+        rows.append((x, {"p": x["a"] > 0.5, "q": x["a"] + x["b"] > 1}))
+    average = metrics.multioutput.MicroAverage
+    pairs: list[tuple[RiverMetric, Any]] = [
+        (RiverMetric("f1_micro"), average(metrics.F1())),
+        (RiverMetric("accuracy"), metrics.multioutput.ExactMatch()),
+    ]
+    for metric, reference_metric in pairs:
+        chain = multioutput.ClassifierChain(linear_model.LogisticRegression(), order=["p", "q"])
+        assert metric.works_with(chain)
+        evaluate.progressive_val_score(rows, chain.clone(), metric)
+        evaluate.progressive_val_score(rows, chain.clone(), reference_metric)
+        assert metric.get() == pytest.approx(reference_metric.get())
+    scored = RiverMetric("roc_auc_macro")
+    for label, share in ((True, 0.8), (False, 0.3), (True, 0.9)):
+        both = {False: 1 - share, True: share}
+        scored.update({"p": label, "q": not label}, {"p": both, "q": both})
+    assert scored.get() == 0.5
 
 
 def sine(count: int = 1500) -> list[tuple[dict[str, float], bool]]:

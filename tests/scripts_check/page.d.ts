@@ -7,13 +7,15 @@ interface Page {
   /** By metric. */
   readonly meanings: Record<string, Api.Definition | undefined>;
   /** The model is null for the first or only one, and empty for all of them. */
-  readonly chosen: { window: string | null; metric: string | null; slice: string | null; model: string | null };
+  readonly chosen: Record<"window" | "metric" | "slice" | "model" | "label", string | null>;
   /** What is drawn over each other: one view, or that of each model; without names where the run has one model. */
   readonly views: { model: string; view: Api.ViewAnswer }[];
   /** Why the opened slice cannot be shown; empty where it can. */
   readonly missing: string;
   /** Draw another metric over time. */
   chooseMetric(name: string): void;
+  /** Draw the curves of another label. */
+  chooseLabel(name: string): void;
   /** Show a slice's numbers instead of those of all events; null: show all again. */
   openSlice(name: string | null): void;
   /** The page's address with that slice opened. */

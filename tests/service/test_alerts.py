@@ -683,8 +683,8 @@ def test_reading_evaluators_is_bounded() -> None:
 
 
 def test_a_model_that_does_not_change_seldom_fires_at_any_time() -> None:
-    """The bound at the true accuracy, looked at after each of 10,000 events."""
-    never, nearly, *fallen = coverage.alerts(runs=40, events=10_000)
+    """The bound at the true accuracy, looked at after each of 4,000 events."""
+    never, nearly, *fallen = coverage.alerts(runs=40, events=4_000)
     # With a chance of 5 % each, more than 6 of 40 have one of 0.3 %.
     assert max(never.share, nearly.share) <= 6 / 40
     assert never.beside.startswith("value 97.5%, certain 42.5%")

@@ -25,6 +25,7 @@ def flights() -> list[Flight]:
     return departures()
 
 
+@pytest.mark.heavy
 def test_the_flights_of_a_year(flights: list[Flight]) -> None:
     assert len(flights) == DEPARTURES
     assert len({flight.id for flight in flights}) == DEPARTURES
@@ -33,6 +34,7 @@ def test_the_flights_of_a_year(flights: list[Flight]) -> None:
     assert flights[0].features["carrier"] == "UA"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("days", [-(10**12), 45])
 def test_the_flights_of_the_first_days(flights: list[Flight], days: int) -> None:
     end = flights[0].departed.date().toordinal() + days
@@ -40,8 +42,9 @@ def test_the_flights_of_the_first_days(flights: list[Flight], days: int) -> None
     assert departures(days) == expected
 
 
-def test_labels_follow_hours_later_and_some_are_corrected(flights: list[Flight]) -> None:
-    found = list(messages(flights[:3_000]))
+def test_labels_follow_hours_later_and_some_are_corrected() -> None:
+    flights = departures(4)[:3_000]
+    found = list(messages(flights))
     assert [m.moment for m in found] == sorted(m.moment for m in found)
     predicted = {m.record["id"]: m for m in found if m.kind == "predictions"}
     assert len(predicted) == 3_000
@@ -49,7 +52,7 @@ def test_labels_follow_hours_later_and_some_are_corrected(flights: list[Flight])
     for message in found:
         if message.kind == "labels":
             labels.setdefault(message.record["id"], []).append(message)
-    truth = {flight.id: flight.late for flight in flights[:3_000]}
+    truth = {flight.id: flight.late for flight in flights}
     sent = Counter(len(sent) for sent in labels.values())
     assert sent[2] > 15
     assert set(sent) == {1, 2}

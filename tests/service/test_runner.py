@@ -134,8 +134,8 @@ def records(start: int, count: int) -> list[bytes]:
 def test_a_run_in_many_parts_reports_as_one(bench: Make) -> None:
     run = bench(intervals=False)
     rows = events(300)
-    for start in range(0, 300, 50):
-        run.append(*rows[start : start + 50])
+    for start in range(0, 300, 100):
+        run.append(*rows[start : start + 100])
         run.run()
         run.start()
     run.run()
@@ -201,8 +201,9 @@ def test_curves_and_classes_are_bounded(bench: Make) -> None:
         evaluator=EvaluatorSettings(task="multiclass"),
         fields=FieldSettings(y_pred="y_pred"),
         window=[WindowSettings(name="all")],
+        intervals=False,
     )
-    run.append(*({"y_true": f"c{n % 150}", "y_pred": f"c{n % 149}"} for n in range(30_000)))
+    run.append(*({"y_true": f"c{n % 150}", "y_pred": f"c{n % 149}"} for n in range(300)))
     run.run()
     confusion = run.data["confusion"]["all"]
     assert (len(confusion["labels"]), confusion["left_out"]) == (100, 50)
@@ -273,7 +274,7 @@ def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> Non
 
 
 def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every=Duration("1s"), events=100))
+    run = bench(checkpoint=CheckpointSettings(every=Duration("1s"), events=100), intervals=False)
     numbers: list[int] = []
 
     class Source(Scripted):
@@ -497,12 +498,12 @@ def test_a_failure_of_the_writer_ends_the_run(bench: Make) -> None:
 
 
 def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
-    run = bench()
+    run = bench(intervals=False)
     run.append(*events(50))
     run.run()
     before = run.data["reports"]
     rng = random.Random(9)
-    run.append(*({**row, "score": rng.random()} for row in events(5000)))
+    run.append(*({**row, "score": rng.random()} for row in events(1000)))
     run.start()
     (pages,) = run.store.connection.execute("PRAGMA page_count").fetchone()
     run.store.connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -512,7 +513,7 @@ def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
     run.runner.publish(force=True)
     assert run.data["reports"] == before
     run.run()
-    assert run.data["checkpoint"]["events"] == 5050
+    assert run.data["checkpoint"]["events"] == 1050
 
 
 def test_a_stop_is_heard(bench: Make) -> None:
@@ -559,12 +560,12 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     # All but what is resampled, which has a share of its own.
     shares = [each for one, each, _ in snapshots._parts if one not in resampled]
     assert sum(shares) == pytest.approx(0.2)
-    for _ in range(600):
+    for _ in range(200):
         run.clock.now += 1.0
         snapshots.changed()
         build(run)
     # Three seconds each, out of its share of the time.
-    assert len(made) in (1 + int(599 * share / 3), 2 + int(599 * share / 3))
+    assert len(made) in (1 + int(199 * share / 3), 2 + int(199 * share / 3))
     snapshots.changed()
     assert snapshots.stale
     build(run, force=True)
@@ -582,12 +583,12 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     made = part._make
 
     def dear() -> Any:
-        run.clock.now += 3.0
+        run.clock.now += 1.0
         return made()
 
     part._make = dear
     supports = set()
-    for number in range(200):
+    for number in range(80):
         evaluator.update(number % 2, score=0.25, slices={"country": "PT"})
         run.clock.now += 1.0
         snapshots.changed()
@@ -601,16 +602,15 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
         # Its time is that of the numbers, not that of the snapshot.
         assert data.windows[0].as_of == iso_time(support - 11) or number == 0
         supports.add(support)
-    assert 2 < len(supports) < 100
+    assert 2 < len(supports) < 40
 
 
 def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
-    given: Any = {"evaluator": EvaluatorSettings(slices=["country"], max_scores=1024)}
     rng = random.Random(5)
-    rows = [{**row, "score": rng.random()} for row in events(3000)]
-    run = bench(**given)
-    for start in range(0, 3000, 1000):
-        run.append(*rows[start : start + 1000])
+    rows = [{**row, "score": rng.random()} for row in events(1800)]
+    run = bench(evaluator=EvaluatorSettings(slices=["country"], max_scores=1024), intervals=False)
+    for start in range(0, 1800, 600):
+        run.append(*rows[start : start + 600])
         run.run()
         run.start()
     run.run()
@@ -701,18 +701,18 @@ def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
     assert evaluator.report() == whole.report()
 
 
-def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
+def test_what_bounded_scores_cannot_say_is_left_out(bench: Make) -> None:
     names = ["roc_auc", "average_precision", "log_loss", "break_even", "pr_gain_auc"]
     names += ["eleven_point_average_precision", "accuracy"]
     run = bench(
         evaluator=EvaluatorSettings(metrics=names),
         window=[
-            WindowSettings(name="all"),
+            WindowSettings(name="all", max_scores=1024),
             WindowSettings(name="exact", max_scores="exact"),
         ],
     )
     rng = random.Random(3)
-    rows = [{**row, "score": rng.random()} for row in events(70_000, seconds=0)]
+    rows = [{**row, "score": rng.random()} for row in events(3000, seconds=0)]
     run.append(*rows)
     run.run()
     whole = se.Evaluator()
@@ -724,12 +724,12 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
         name: msgspec.to_builtins(report.answer(snapshot, [("window", name)]))["report"]["metrics"]
         for name in ("all", "exact")
     }
-    assert run.one.evaluators["all"].total.distinct_scores <= 65_536
+    assert run.one.evaluators["all"].total.distinct_scores <= 1024
     for name in ("roc_auc", "average_precision"):
         low, high = answers["all"][name]["bounds"]
         assert low < whole[name] < high
         assert low < answers["all"][name]["value"] < high
-        assert high - low < 1e-4
+        assert high - low < 1e-2
     assert answers["all"]["roc_auc"]["low"] < whole["roc_auc"] < answers["all"]["roc_auc"]["high"]
     for name in ("log_loss", "accuracy"):
         assert answers["all"][name] == answers["exact"][name]
@@ -737,9 +737,9 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
     for name in ("break_even", "pr_gain_auc", "eleven_point_average_precision"):
         assert answers["exact"][name]["value"] == whole[name]
         assert answers["all"][name]["value"] is None
-        assert "more than max_scores=65536" in answers["all"][name]["reason"]
+        assert "more than max_scores=1024" in answers["all"][name]["reason"]
     assert not any("bounds" in value for value in answers["exact"].values())
-    assert [window.max_scores for window in snapshot.windows] == [65_536, None]
+    assert [window.max_scores for window in snapshot.windows] == [1024, None]
 
 
 @pytest.mark.parametrize(

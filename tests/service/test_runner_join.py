@@ -45,6 +45,7 @@ COUNTS = (
 def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
     given: dict[str, Any] = {
         "store": str(directory / name),
+        "intervals": False,
         "evaluator": EvaluatorSettings(slices=["country"]),
         "window": [
             WindowSettings(name="all"),
@@ -55,9 +56,9 @@ def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
         ],
         "fields": FieldSettings(id="id", score="score", time="time"),
         "join": JoinSettings(
-            wait=Duration("3h"), remember=DurationOrZero("1h"), hot=200, examples=4
+            wait=Duration("3h"), remember=DurationOrZero("1h"), hot=60, examples=4
         ),
-        "checkpoint": CheckpointSettings(events=150),
+        "checkpoint": CheckpointSettings(events=80),
     }
     return RunSettings(**{**given, **more})
 
@@ -83,12 +84,11 @@ def run(
         return one, one.data
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path) -> None:
+    rng = random.Random(0)
     lists = {
         name: (kind, [_without_country(line, rng) for line in lines])
-        for name, (kind, lines) in partitions(seed, 800).items()
+        for name, (kind, lines) in partitions(0, 300).items()
     }
     every = CheckpointSettings(every=Duration("1h"), events=70)
     whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
@@ -97,11 +97,11 @@ def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path, seed: 
     again, _ = run(settings_in(tmp_path, "c.db"), lists, random.Random(3))
     assert again.states == whole.states
     assert data["reports"] == without["reports"]
-    assert data["join"]["corrected"] == without["join"]["corrected"] > 5
+    assert data["join"]["corrected"] == without["join"]["corrected"] > 1
     assert data["quarantine"]["reasons"] == without["quarantine"]["reasons"]
     supports = {row["name"]: row["support"] for row in data["slices"]["all"]}
     assert sum(supports.values()) == data["reports"]["all"]["metrics"]["accuracy"]["support"]
-    assert supports["country=(missing)"] > 100
+    assert supports["country=(missing)"] > 50
 
 
 def _without_country(line: bytes, rng: random.Random) -> bytes:
@@ -117,17 +117,16 @@ def _without_country(line: bytes, rng: random.Random) -> bytes:
     return line
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
-    lists = partitions(seed, 1500)
-    rng = random.Random(seed)
+def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
+    lists = partitions(0, 400)
+    rng = random.Random(0)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
-    every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 200))
+    every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 60))
     broken = settings_in(tmp_path, "broken.db", checkpoint=every)
     kills = 0
     while True:
         try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(2, 30))
+            again, second = run(broken, lists, rng, stop=rng.randrange(6, 24))
             break
         except KeyboardInterrupt:
             kills += 1
@@ -142,7 +141,7 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
         name: first["join"][name] for name in COUNTS
     }
     assert second["quarantine"]["reasons"] == first["quarantine"]["reasons"]
-    assert first["join"]["corrected"] > 5
+    assert first["join"]["corrected"] > 1
     assert first["checkpoint"]["events"] == first["join"]["joined"] + first["join"]["corrected"]
     assert again.runner.events == whole.runner.events
     # What was taken back is out again: each prediction counts once.
@@ -182,7 +181,7 @@ def check_examples(lists: Partitions, data: dict[str, Any]) -> None:
 
 
 def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any) -> None:
-    lists = partitions(7, 800)
+    lists = partitions(7, 200)
     rng = random.Random(7)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
     address = postgres.address("joined")
@@ -192,7 +191,7 @@ def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any)
     kills = 0
     while True:
         try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(10, 40))
+            again, second = run(broken, lists, rng, stop=rng.randrange(4, 10))
             break
         except KeyboardInterrupt:
             kills += 1

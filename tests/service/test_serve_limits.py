@@ -220,8 +220,7 @@ def test_a_client_that_comes_while_the_server_stops_raises_nothing(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux's")
-@pytest.mark.parametrize("free", [0, 6])
-def test_without_file_handles_it_answers_and_logs_little(tmp_path: Path, free: int) -> None:
+def test_without_file_handles_it_answers_and_logs_little(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG)
     log = tmp_path / "log"
     with (
@@ -238,11 +237,11 @@ def test_without_file_handles_it_answers_and_logs_little(tmp_path: Path, free: i
             url = f"http://127.0.0.1:{port}/"
             assert httpx.get(url + "healthz").status_code == 200
             handles = len(os.listdir(f"/proc/{process.pid}/fd"))
-            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (handles + free,) * 2)
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (handles,) * 2)
             with ExitStack() as stack:
                 for _ in range(60):
                     stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
-                for _ in range(30):
+                for _ in range(5):
                     assert httpx.get(url + "healthz", timeout=30).status_code == 200
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
@@ -295,7 +294,7 @@ def wrong(count: int) -> Iterator[dict[str, str]]:
 
 
 def test_wrong_tokens_are_logged_and_slowed(caplog: pytest.LogCaptureFixture) -> None:
-    limits = LIMITS._replace(wrong_tokens=5, wrong_token_seconds=0.2)
+    limits = LIMITS._replace(wrong_tokens=5, wrong_token_seconds=0.1)
     with serving(token=TOKEN, limits=limits) as running:
         url = running.server.url
         for headers in wrong(5):
@@ -303,12 +302,12 @@ def test_wrong_tokens_are_logged_and_slowed(caplog: pytest.LogCaptureFixture) ->
         begun = time.monotonic()
         for headers in list(wrong(10))[5:]:
             assert httpx.get(url + "api/report", headers=headers).status_code == 401
-        assert time.monotonic() - begun > 5 * 0.2
+        assert time.monotonic() - begun > 5 * 0.1
         # By the login page as well, and by the address.
         begun = time.monotonic()
         assert httpx.post(url + "login", data={"token": "x"}).status_code == 403
         assert httpx.get(url, params={"token": "y"}).status_code == 403
-        assert time.monotonic() - begun > 2 * 0.2
+        assert time.monotonic() - begun > 2 * 0.1
         # Requests without a token are no guesses, and probes never wait.
         for _ in range(10):
             assert httpx.get(url + "api/report").status_code == 401
@@ -398,7 +397,7 @@ def test_the_same_wrong_token_again_is_no_guess() -> None:
 def test_the_memory_of_wrong_tokens_is_bounded() -> None:
     async def many() -> int:
         guesses = WrongTokens(LIMITS)
-        for number in range(10_000):
+        for number in range(5_000):
             await guesses.check(f"client {number}", b"x", lambda: False)
         return len(guesses._clients)
 

@@ -262,13 +262,13 @@ def malformed(rng: random.Random) -> tuple[int, bytes]:
     return rng.choice(makers)
 
 
-def test_a_thousand_malformed_requests() -> None:
+def test_hundreds_of_malformed_requests() -> None:
     http = HttpSettings(max_body_bytes=1_000_000, max_line_bytes=1000)
     limits = LIMITS._replace(body_seconds=0.2)
     rng = random.Random(5)
     with serving(http=http, limits=limits) as running:
         url = running.server.url
-        requests = [malformed(rng) for _ in range(1100)]
+        requests = [malformed(rng) for _ in range(300)]
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda request: raw(url, request[1]), requests))
         wrong = [
@@ -279,7 +279,7 @@ def test_a_thousand_malformed_requests() -> None:
         assert wrong == []
         # Clients that break off, too.
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda request: raw(url, request[1], close=True), requests[:200]))
+            list(pool.map(lambda request: raw(url, request[1], close=True), requests[:60]))
         assert running.inbox.posts == []
         assert running.client.post("/v1/labels", content=b"{}").status_code == 202
         assert running.json("/api/report")["sequence"] == 1

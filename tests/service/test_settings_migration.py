@@ -389,7 +389,7 @@ actions = st.lists(
     | st.tuples(st.just("relabel"), st.integers(1, 15))
     | st.tuples(st.just("change"), configurations()),
     min_size=2,
-    max_size=8,
+    max_size=5,
 )
 
 

@@ -766,7 +766,7 @@ def test_a_fifo_is_not_opened(tmp_path: Path) -> None:
 def test_many_files_need_few_handles_and_linear_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 400
+    count = 100
     for n in range(count):
         fill(tmp_path / f"{n}.jsonl", 10 * n, 2)
     opened = 0

@@ -51,6 +51,8 @@ class Case:
     slices: tuple[str, ...] = ()
     shares: Mapping[Any, str] = field(default_factory=dict)
     """From a label to the column of its probabilities."""
+    flags: Mapping[Any, str] = field(default_factory=dict)
+    """From a label to the column that says whether a true set has it."""
     without: frozenset[str] = frozenset()
     """Carriers that cannot hold such columns."""
     of_files: Mapping[str, Any] = field(default_factory=dict)
@@ -75,6 +77,11 @@ class Case:
                 event["proba"] = dict(zip(self.setup["labels"], row["p"], strict=True))
             if self.shares:
                 event["proba"] = {label: row[column] for label, column in self.shares.items()}
+            if self.flags:
+                event["y_true"] = {label: row[column] for label, column in self.flags.items()}
+            if separator := self.call.get("label_separator"):
+                texts = {name: event[name] for name in ("y_true", "y_pred")}
+                event |= {name: set(text.split(separator)) - {""} for name, text in texts.items()}
             if self.slices:
                 event["slices"] = {name: row[name] for name in self.slices}
             ev.update(**event)
@@ -89,6 +96,19 @@ def _multiclass(columns: Mapping[str, Any], proba: Any, *without: str, **more: A
         {"y_true": "label"},
         shares=dict(zip(_NAMES, _BY_LABEL, strict=True)),
         without=frozenset(without),
+    )
+
+
+_SETS = (["cat", "dog"], [], ["cow"], ["dog", "cow", "cat"])
+_FLAGS: Mapping[str, tuple[Any, ...]] = {"cat": (0, 1), "cow": (True, False), "dog": (0.0, 1.0)}
+
+
+def _sets(columns: Mapping[str, Any], **more: Any) -> Case:
+    return Case(
+        columns,
+        {"y_true": "true", "y_pred": "predicted", "task": "multilabel", **more},
+        {"task": "multilabel"},
+        {"y_true": "true", "y_pred": "predicted"},
     )
 
 
@@ -232,6 +252,43 @@ CASES: dict[str, Case] = {
         {"positive": "spam", "labels": ["ham", "spam"]},
         {"y_true": "label"},
         without=frozenset({"dict"}),
+    ),
+    "numbers": Case(
+        {
+            "y": [_RANDOM.gauss(0, 3) for _ in range(ROWS)],
+            "predicted": _some(-7, 0, 12),
+            "country": _some("PT", "DE", None),
+            "weight": _some(1, 2, 3),
+        },
+        {
+            "y_true": "y",
+            "y_pred": "predicted",
+            "weight": "weight",
+            "by": "country",
+            "task": "regression",
+        },
+        {"task": "regression", "slices": ("country",)},
+        {"y_true": "y", "y_pred": "predicted", "weight": "weight"},
+        ("country",),
+    ),
+    "label sets: lists": _sets({"true": _some(*_SETS), "predicted": _some(*_SETS)}),
+    "label sets: numbers": _sets({"true": _some([7, 1], [], [2]), "predicted": _some([1], [2, 7])}),
+    "label sets: texts": _sets(
+        {
+            "true": _some(*map("|".join, _SETS)),
+            "predicted": arrow.array(_some(*map("|".join, _SETS))).dictionary_encode(),
+        },
+        label_separator="|",
+    ),
+    "label sets: columns": Case(
+        {
+            **{f"y_{name}_v2": _some(*values) for name, values in _FLAGS.items()},
+            **{f"p_{name}": _scores() for name in _NAMES},
+        },
+        {"y_true": "y_*_v2", "proba": "p_*", "task": "multilabel", "threshold": 0.3},
+        {"task": "multilabel", "labels": _NAMES, "threshold": 0.3},
+        shares={name: f"p_{name}" for name in _NAMES},
+        flags={name: f"y_{name}_v2" for name in _NAMES},
     ),
     **{
         f"times in {unit}, {zone or 'naive'}": _timed(unit, zone)

@@ -10,17 +10,15 @@ from typing import Any
 from hypothesis import settings
 
 # A deadline for each example would measure the machine, not the code.
-FAST = settings(deadline=None, max_examples=10)
-USUAL = settings(deadline=None, max_examples=20)
+USUAL = settings(deadline=None, max_examples=10)
 THOROUGH = settings(deadline=None)
-for _name, _profile in (("fast", FAST), ("usual", USUAL), ("thorough", THOROUGH)):
+for _name, _profile in (("usual", USUAL), ("thorough", THOROUGH)):
     settings.register_profile(_name, _profile)
 
 
 def most_examples() -> int | None:
     """The most that the profile in use gives any test; None: what the test names."""
-    limited = next((each for each in (FAST, USUAL) if settings.default == each), None)
-    return None if limited is None else limited.max_examples
+    return USUAL.max_examples if settings.default == USUAL else None
 
 
 def number_of_examples(number: int) -> int:

@@ -53,6 +53,12 @@ ROLES: dict[str, tuple[str, dict[str, Any]]] = {
     "seconds": ("at", _BINARY | {"time": "at", "time_unit": "s", "window": se.Fading("1h")}),
     "slice": ("country", _BINARY | {"by": "country"}),
     "id": ("id", {}),
+    "number": ("score", {"y_true": "score", "y_pred": "w", "task": "regression"}),
+    "set": (
+        "country",
+        {"y_true": "country", "y_pred": "country", "task": "multilabel", "label_separator": "|"},
+    ),
+    "indicator": ("label", {"y_true": "lab*", "y_pred": "lab*", "task": "multilabel"}),
 }
 """From each use of a field to its name and the arguments of ``evaluate``; ids are the service's."""
 
@@ -103,7 +109,9 @@ NESTED: tuple[str, ...] = (
 def texts(role: str) -> dict[str, dict[str, str]]:
     """From each carrier to the text for each value of a field: of its error, or ``counted``."""
     name, options = ROLES[role]
-    found: dict[str, dict[str, str]] = {"service": _of_service(role, name)}
+    found: dict[str, dict[str, str]] = {}
+    if role in _SETTINGS:
+        found["service"] = _of_service(role, name)
     if options:
         found["jsonl"] = {value: _call(_jsonl, name, value, options) for value in VALUES}
         found["json"] = {value: _call(_array, name, value, options) for value in VALUES}

@@ -94,7 +94,7 @@ PAIR: dict[str, Any] = {"models": ("old", "new")}
 
 CALLS: dict[str, Callable[[], object]] = {
     # Options
-    "task": _made(task="regression"),
+    "task": _made(task="clustering"),
     "positive": _made(positive=0.5),
     "threshold": _made(threshold="high"),
     "labels of a binary task": _made(task="binary", labels=["a", "b", "c"]),

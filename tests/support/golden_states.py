@@ -43,15 +43,20 @@ TASKS = {
     "classes": "multiclass",
     "probabilities": "multiclass",
     "class scores": "multiclass",
+    "label sets": "multilabel",
+    "label scores": "multilabel",
     "predictions of scores": "binary",
     "predictions of probabilities": "multiclass",
     "comparison labels": "binary",
     "comparison scores": "binary",
     "comparison classes": "multiclass",
     "comparison probabilities": "multiclass",
+    "comparison label sets": "multilabel",
+    "comparison numbers": "regression",
+    "numbers": "regression",
 }
 PREDICTIONS = "predictions of "
-SCORED = ("scores", "probabilities", "class scores", "comparison scores")
+SCORED = ("scores", "probabilities", "class scores", "label scores", "comparison scores")
 WEIGHTS = ("one", "whole", "wide", "fractions", "wide fractions")
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -63,11 +68,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bootstrap": {"bootstrap": se.Bootstrap(20)},
     "max_scores": {"max_scores": 1024},
     "unpaired": {"paired_scores": False},
+    "residuals": {"metrics": ["max_error", "median_absolute_error", "residual_quantile"]},
 }
 INTERVALS = (
     "accuracy", "f1", "f1_macro", "roc_auc", "roc_auc_ovr", "log_loss", "brier_score",
     "expected_calibration_error",
 )  # fmt: skip
+DIFFERENCES = {
+    "multilabel": ("accuracy", "f1_micro", "f1_samples"),
+    "regression": ("mean_absolute_error", "root_mean_squared_error", "r2"),
+}
+INTERVALS_OF_NUMBERS = ("mean_error", "mean_absolute_error", "root_mean_squared_error", "r2")
 # Their formulas use functions of the platform's mathematical library, or add floats, which `sum`
 # does with a compensation since Python 3.12.
 _ROUNDED = (
@@ -107,6 +118,11 @@ class Case:
             options["positive"] = "spam"
         if self.task == "class scores":
             options |= {"probabilities": False, "labels": ["a", "b", "c"]}
+        if self.task == "label sets":
+            options["metrics"] = ["accuracy", "f1_macro"]
+        if self.task == "label scores":
+            options |= {"labels": ["c", "a", "b"]} if self.options == "intervals" else {}
+            options.setdefault("metrics", ["roc_auc_macro", "coverage_error", "log_loss"])
         if self.options == "losses" and self.task == "class scores":
             options["metrics"] = ["roc_auc_ovr"]
         if self.task.startswith("comparison"):
@@ -135,11 +151,14 @@ def cases() -> Iterator[Case]:
                 yield Case(task, window, weights, "intervals")
                 if task in SCORED or task == "comparison probabilities":
                     yield Case(task, window, weights, "losses")
-            if task in ("scores", "probabilities"):
+            if task == "numbers":
+                yield Case(task, window, "whole", "residuals")
+            if task in ("scores", "probabilities", "label scores"):
                 yield Case(task, window, "whole", "bins")
                 for weights in ("one", "whole", "fractions"):
                     yield Case(task, window, weights, "max_scores")
-        for window in () if task.startswith(PREDICTIONS) else ("all", "last"):
+        unordered = TASKS[task] in ("regression", "multilabel") or task.startswith(PREDICTIONS)
+        for window in () if unordered else ("all", "last"):
             yield Case(task, window, "whole", "temporal")
         for window in ("all", "panes", "fading"):
             if task in ("labels", "scores"):
@@ -185,15 +204,24 @@ def _event(case: Case, draws: Draws, n: int, count: int) -> dict[str, Any]:
 
 
 def _label(kind: str, true: int) -> Any:
+    if kind == "numbers":
+        return (true - 1) * 2500 / 7
     if kind == "labels":
         return "spam" if true == 2 else "ham"
+    if kind in ("label sets", "label scores"):
+        return (["a"], ["b", "c"], [])[true]
     return true == 2 if kind == "scores" else "abc"[true]
 
 
 def _prediction(kind: str, draws: Draws, true: int, count: int) -> dict[str, Any]:
     right = draws.below(3) > 0
     guess = true if right else draws.below(3)
-    if kind in ("labels", "classes"):
+    if kind == "numbers":
+        return {"y_pred": _label(kind, guess) + (draws.below(1000) - 480) / 97}
+    if kind == "label sets" and not right:
+        bits = draws.below(8)
+        return {"y_pred": [label for n, label in enumerate("abc") if bits >> n & 1]}
+    if kind in ("labels", "classes", "label sets"):
         return {"y_pred": _label(kind, guess)}
     if kind == "scores":
         # Ties, and both ends of the probabilities.
@@ -201,6 +229,14 @@ def _prediction(kind: str, draws: Draws, true: int, count: int) -> dict[str, Any
         score = (draws.below(steps) + (steps // 2 if guess == 2 else 0)) / (1.5 * steps - 1)
         return {"score": min(score, 1.0)}
     parts = [draws.below(20 if count == EVENTS else count) for _ in "abc"]
+    if kind == "label scores":
+        # Zeros, ties and both ends; of guess 2 no label is likely.
+        most = max(parts) + 9
+        likely = [
+            part + 9 * (label in _label(kind, guess))
+            for part, label in zip(parts, "abc", strict=True)
+        ]
+        return {"score": {label: part / most for label, part in zip("abc", likely, strict=True)}}
     parts[guess] += 9
     if kind == "class scores":
         return {"score": {label: part / 3 - 4 for label, part in zip("abc", parts, strict=True)}}
@@ -309,12 +345,13 @@ def readings(ev: Any) -> dict[str, Any]:
         prefix = f"{model} " if model else ""
         for row in task_metrics(ev.task):
             found[prefix + row.name] = _tried(lambda view=view, row=row: view[row.name])
-        for name in INTERVALS if ev.options.get("intervals") and not several else ():
+        certain = INTERVALS_OF_NUMBERS if ev.task == "regression" else INTERVALS
+        for name in certain if ev.options.get("intervals") and not several else ():
             for end in ("low", "high"):
                 found[f"interval {name} {end}"] = _tried(
                     lambda view=view, name=name, end=end: getattr(view.interval(name), end)
                 )
-    for name in ("accuracy", "brier_score") if several else ():
+    for name in DIFFERENCES.get(ev.task, ("accuracy", "brier_score")) if several else ():
         for end in ("value", "low", "high"):
             found[f"interval of difference {name} {end}"] = _tried(
                 lambda name=name, end=end: getattr(ev.difference(name, method="auto"), end)
@@ -325,7 +362,8 @@ def readings(ev: Any) -> dict[str, Any]:
     found["slices"] = repr(list(ev.slices()))
     found["overflowed"] = repr(ev.slices_overflowed)
     labelled = ev.options["metrics"] is None and not isinstance(ev, se.Predictions)
-    for name in ("accuracy",) if labelled else ():
+    main_metric = "mean_absolute_error" if ev.task == "regression" else "accuracy"
+    for name in (main_metric,) if labelled else ():
         values = [view[name] for view in main.slices().values()]
         found[f"{name} of slices"] = " ".join(f"{value:.9g}" for value in values)
     if main.wants_scores and main.task == "binary":

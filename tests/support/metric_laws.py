@@ -9,25 +9,37 @@ fails either way, and no law passes because it is never put to the test.
                times 0.3 nearly, and times 2**50 the same bits
     merge      the merged states of two parts give the same bits as the whole
     swap       binary: exchanging the two classes (score s becomes 1 − s)
-    rename     multi-class: other names, in another order, for the classes
-    transpose  exchanging truth and prediction (metrics of a confusion only)
+    rename     multi-class, multi-label: other names, in another order, for the classes
+    transpose  exchanging truth and prediction (metrics of predicted labels only)
 """
 
 from __future__ import annotations
 
 from streameval.metrics import ROWS
 from streameval.metrics.metric import Metric
+from streameval.metrics.registry import task_metrics
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.label_counts import LabelCounts
+from streameval.states.label_losses import LabelLosses
 from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.input import InputOptions
+from streameval.tasks.multilabel import LabelSetInput
 from streameval.tasks.registry import TASKS
 from tests.support.class_batch import class_batch
 
 LAWS = ("order", "scale", "merge", "swap", "rename", "transpose")
+
+_OF_LABELS = frozenset({"confusion", "label_counts", "label_sets"})
+"""States of predicted labels."""
 
 CLAIMED_BY = {law: law for law in LAWS} | {"batch": "order", "fraction": "scale", "huge": "scale"}
 """From what is put to the test to the law that claims it."""
@@ -37,6 +49,10 @@ _FACTORS = {"scale": 3, "fraction": 0.3, "huge": 2**50}
 
 def _averages(names: str, *averages: str) -> str:
     return " ".join(f"{name}_{average}" for name in names.split() for average in averages)
+
+
+def _of_label_sets(*names: str) -> str:
+    return " ".join(f"{name}@multilabel" for name in " ".join(names).split())
 
 
 _OVERLAP = "f1 fbeta jaccard fowlkes_mallows"
@@ -87,6 +103,14 @@ _LINES = (
         "log_loss@binary brier_score@binary normalized_entropy@binary "
         "d2_log_loss_score@binary d2_brier_score@binary",
     ),
+    (
+        "order scale merge",
+        "mean_error mean_absolute_error mean_squared_error root_mean_squared_error r2 "
+        "explained_variance pearson_r concordance_correlation mean_pinball_loss "
+        "mean_absolute_percentage_error symmetric_mean_absolute_percentage_error "
+        "mean_squared_log_error root_mean_squared_log_error median_absolute_error max_error "
+        "residual_quantile",
+    ),
     # A probability on the edge of two bins belongs to the lower one.
     (
         "order scale merge",
@@ -100,6 +124,33 @@ _LINES = (
         "d2_log_loss_score@multiclass d2_brier_score@multiclass average_precision_ovr "
         "average_precision_ovr_weighted average_precision_micro",
     ),
+    (
+        "order scale merge rename transpose",
+        _of_label_sets(
+            "accuracy error_rate hamming_loss matthews_corrcoef_macro cohen_kappa_macro",
+            _averages(_OVERLAP, "micro", "macro"),
+            _averages("f1 fbeta jaccard", "samples"),
+        ),
+    ),
+    (
+        "order scale merge rename",
+        _of_label_sets(
+            "balanced_accuracy_macro precision_samples recall_samples",
+            _averages(_OVERLAP, "weighted"),
+            _averages(f"{_ONE_SIDED} recall fnr", "micro", "macro", "weighted"),
+        ),
+    ),
+    ("order merge rename transpose", "support@multilabel"),
+    (
+        "order scale merge rename",
+        _of_label_sets(
+            _averages("roc_auc average_precision", "macro", "micro", "weighted", "samples"),
+            "label_ranking_average_precision label_ranking_loss coverage_error",
+            "log_loss brier_score expected_calibration_error",
+        ),
+    ),
+    # Of equal scores the label that sorts later ranks higher.
+    ("order scale merge", _of_label_sets("precision_at_k recall_at_k")),
     # Which of two equally probable labels ranks first depends on their names.
     (
         "order scale merge",
@@ -129,16 +180,41 @@ def applies(law: str, row: Metric, task: str) -> bool:
     if law == "swap":
         return task == "binary"
     if law == "rename":
-        return task == "multiclass"
-    return law != "transpose" or row.state == "confusion"
+        return task in ("multiclass", "multilabel")
+    return law != "transpose" or row.state in _OF_LABELS
 
 
 # Events: binary (true 0 or 1, predicted, score, weight); multi-class (true,
-# predicted, {label: probability}, weight).
+# predicted, {label: probability}, weight); multi-label (true set, predicted set, {label:
+# probability}, weight).
+
+
+def _label_states(events, at_once: bool) -> dict[str, object]:
+    states: dict[str, object] = {"label_counts": LabelCounts(), "label_sets": LabelSetCounts()}
+    scored = {
+        "label_scores": LabelScores(),
+        "label_losses": LabelLosses(),
+        "label_ranking": LabelRanking(),
+    }
+    if at_once and events:
+        true, predicted, scores, weights = map(list, zip(*events, strict=True))
+        batch = LabelSetInput(None).batch(true, predicted, score=scores, weight=weights)
+        for state in (*states.values(), *scored.values()):
+            state.update_many(batch)
+    for y_true, y_pred, score, weight in () if at_once else events:
+        for state in states.values():
+            state.update(y_true, y_pred, weight)
+        for state in scored.values():
+            state.update(y_true, score, weight)
+    return {**states, **scored}
 
 
 def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
     """Every state of a task, fed one by one, or what depends on no order at once."""
+    if task == "multilabel":
+        return _label_states(events, at_once)
+    if task == "regression":
+        return _states_of_numbers(events, at_once=at_once)
     confusion, succession = ConfusionCounts(), LabelPersistence()
     scored: dict[str, object] = (
         {"index": ScoreIndex(), "probability": ProbabilitySums(), "moments": ScoreMoments()}
@@ -163,6 +239,19 @@ def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
     return {"confusion": confusion, "succession": succession, **scored}
 
 
+def _states_of_numbers(events, *, at_once: bool) -> dict[str, object]:
+    """The states of events (true, predicted, None, weight)."""
+    plan = StatePlan.for_states("regression", (row.state for row in task_metrics("regression")))
+    states = StateSet(plan)
+    source = TASKS["regression"].input(InputOptions())
+    if at_once and events:
+        true, predicted, _, weights = map(list, zip(*events, strict=True))
+        states.update_many(source.batch(true, predicted, None, None, weights))
+    for event in () if at_once else events:
+        states.update(*source.event(*event[:3], None, event[3]))
+    return {name: getattr(states, name) for name in plan.stored}
+
+
 _NEW_NAMES = {"a": "z", "b": "m", "c": "n"}
 
 
@@ -174,6 +263,15 @@ def changed(law, task, events, shuffled):
         return [(t, p, s, _FACTORS[law] * w) for t, p, s, w in events]
     if law == "swap":
         return [(1 - t, 1 - p, 1 - s, w) for t, p, s, w in events]
+    if law == "rename" and task == "multilabel":
+        return [
+            (
+                *({_NEW_NAMES[label] for label in labels} for labels in (t, p)),
+                {_NEW_NAMES[label]: value for label, value in s.items()},
+                w,
+            )
+            for t, p, s, w in events
+        ]
     if law == "rename":
         return [
             (_NEW_NAMES[t], _NEW_NAMES[p], {_NEW_NAMES[k]: v for k, v in s.items()}, w)
@@ -198,7 +296,7 @@ def states_after(law, task, events, shuffled):
 
 def tolerance(law: str, row: Metric) -> float:
     """How near the value has to be; 0 where the same bits are promised."""
-    if law in ("order", "batch", "merge", "huge") or (law == "scale" and row.state == "confusion"):
+    if law in ("order", "batch", "merge", "huge") or (law == "scale" and row.state in _OF_LABELS):
         return 0.0
     return 1e-9 if law == "fraction" else 1e-12
 

@@ -500,8 +500,9 @@ class SamplePublisher(Publisher):
         part: OpenedPart,
         metric: str = "",
         model: str = "",
+        label: str = "",
     ) -> Snapshot | None:
-        """Every slice and model of the sample has the numbers of its window."""
+        """Every slice, model and label of the sample has the numbers of its window."""
         return data if not name or any(row.name == name for row in data.slices[window]) else None
 
     def publish(self, data: Snapshot | dict[str, Any]) -> None:

@@ -47,6 +47,8 @@ class Case:
             rows = sorted(rows, key=self.columns[self.keywords["time"]].__getitem__)
 
         def column(path: Any) -> Any:
+            if path == "is_*":
+                path = {label: f"is_{label}" for label in SHARES}
             if isinstance(path, dict):
                 return {label: column(inner) for label, inner in path.items()}
             return [self.columns[path][row] for row in rows]
@@ -103,6 +105,8 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
         "p_bee": shares[:, 1].tolist(),
         "p_cow": shares[:, 2].tolist(),
         "shares": shares.tolist(),
+        "tags": [[["ant", "cow"], [], ["bee"]][n] for n in rng.integers(0, 3, rows)],
+        **{f"is_{name}": rng.integers(0, 2, rows).tolist() for name in SHARES},
         "when": [start + timedelta(minutes=int(n)) for n in minutes],
         "seconds": (1_700_000_000 + minutes * 60).tolist(),
         "distinct": rng.random(rows).tolist(),
@@ -131,12 +135,16 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
         "bounded scores and intervals": label
         | {"score": "distinct", "max_scores": 1024, "intervals": True},
         "replicates": binary | {"unit": "user", "bootstrap": replicates},
+        "numbers": {"y_true": "p", "y_pred": "distinct", "task": "regression", "by": "model"},
+        "label sets": {"y_true": "tags", "y_pred": "tags", "task": "multilabel"},
+        "columns of label sets": {"y_true": "is_*", "proba": SHARES, "task": "multilabel"},
         "metrics of labels": binary | {"metrics": ["f1", "accuracy"]},
     }
 
     def used(name: str, given: dict[str, Any]) -> bool:
         """Whether a call names a column, or the shares that are expected of it."""
         shared = given.get("proba", "p") != "p" and name in SHARES.values()
+        shared |= given["y_true"] == "is_*" and name.startswith("is_")
         return shared or repr(name) in repr([given.get(key) for key in (*_ARGUMENTS, "by")])
 
     return [

@@ -74,7 +74,7 @@ def reader(name: str, counts: ConfusionCounts) -> Callable[[], float]:
     state_set = StateSet(StatePlan.for_states("multiclass", ["confusion"]))
     state_set.confusion = counts
     state_set._bind()
-    read = compiled_reader(name, CumulativeWindow(state_set), binary=False)
+    read = compiled_reader(name, CumulativeWindow(state_set), "classes")
     assert read is not None
     return read
 

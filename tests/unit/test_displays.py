@@ -60,6 +60,8 @@ def classes(number: int, count: int = 120) -> se.Evaluator:
 def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
     every = available_displays(scored(200), intervals=0.9, reference=scored(90, seed=2))
     shown = {name: display for name, display, _ in every}
+    numbers = se.Evaluator("regression", metrics=["max_error"]).update_many([1.0, 2.0], [1.5, 1.0])
+    shown["residuals"] = DISPLAYS["residuals"].computed(numbers)
     assert set(shown) == set(DISPLAYS)
     for name, display in shown.items():
         assert display is not None, name
@@ -177,6 +179,22 @@ def test_histograms_of_any_scores() -> None:
         with pytest.raises(se.MetricError, match="expected"):
             score_distribution(index, **wrong)  # type: ignore[arg-type]
     assert score_distribution(se.ScoreIndex()).reason == NO_EVENTS
+
+
+def test_residuals_of_a_regression() -> None:
+    ev = se.Evaluator("regression", metrics=["median_absolute_error"])
+    ev.update_many([1.0, 2.0, 3.0, 9.0], [1.5, 1.0, 3.0, 6.0])
+    display = DISPLAYS["residuals"].computed(ev, bins=2)
+    assert display.distribution.events.tolist() == [3, 1]
+    assert display.distribution.low[0] == -0.5
+    assert "dotted: no error" in display.to_svg()
+    same = se.Evaluator("regression", metrics=["max_error"]).update(2.0, 5.0)
+    assert same.curve("residuals", bins=3).events.sum() == 1
+    for wrong, reason in ((se.Evaluator("regression"), "not kept"), (se.Evaluator(), "regression")):
+        found = {name: text for name, _, text in available_displays(wrong, names=["residuals"])}
+        assert reason in found["residuals"] or "is not for binary" in found["residuals"]
+    found = {name: text for name, _, text in available_displays(ev, names=["roc"])}
+    assert found["roc"] == "the curve roc is of scores, and a regression has numbers"
 
 
 def test_drift_is_drawn_as_shares_of_both_sides() -> None:

@@ -61,8 +61,8 @@ from streameval.tasks.registry import one_of_tasks, task_names
         (event_time("2026-01-01T00:00:00Z"), event_time(1_767_225_600, "s")),
         (unit_remedy(1_772_323_200, "ms"), "in s it is a time of 2026-03-01: declare that unit"),
         ([unit_remedy(3_000, "ms"), unit_remedy(1_772_323_200, "s")], ["", ""]),
-        (task_names(), ("binary", "multiclass")),
-        (one_of_tasks(), '"binary" or "multiclass"'),
+        (task_names(), ("binary", "multiclass", "multilabel", "regression")),
+        (one_of_tasks(), '"binary", "multiclass", "multilabel" or "regression"'),
     ],
 )
 def test_values(got: object, expected: object) -> None:

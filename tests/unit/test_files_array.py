@@ -88,7 +88,7 @@ def test_an_array_takes_the_memory_of_a_block() -> None:
         return most
 
     peak(1000)
-    assert peak(2_000_000) < 1.2 * peak(200_000)
+    assert peak(500_000) < 1.2 * peak(100_000)
 
 
 def test_a_record_that_is_too_long_is_skipped() -> None:

@@ -61,7 +61,7 @@ class NumbersInput(Input):
 class NumbersTask(Task):
     name = "numbers"
     adjective = "number"
-    usual = {"report": "mean_absolute_error"}  # noqa: RUF012
+    usual = {"report": "mean_gap"}  # noqa: RUF012
     fields = {"y_true": "number", "y_pred": "number"}  # noqa: RUF012
 
     def input(self, options: InputOptions) -> Input:
@@ -84,7 +84,7 @@ class AbsoluteErrors(SumVector):
         return [(0, 1), (1, abs(y_true - given))]
 
 
-def mean_absolute_error(errors: AbsoluteErrors, undefined: float | None = None) -> float:
+def mean_gap(errors: AbsoluteErrors, undefined: float | None = None) -> float:
     """Mean of |y_true − y_pred|."""
     if not errors.weight:
         return se.metrics.Undefined("no events") if undefined is None else undefined
@@ -105,8 +105,8 @@ STATE = StateRow(
 )
 
 METRIC = Metric(
-    name="mean_absolute_error",
-    function=mean_absolute_error,
+    name="mean_gap",
+    function=mean_gap,
     state="absolute_errors",
     definition="mean of |y_true - y_pred|",
     tasks=frozenset({"numbers"}),
@@ -178,18 +178,18 @@ def test_events_batches_slices_and_files(window: Any, tmp_path: Path) -> None:
     assert one.to_bytes() == many.to_bytes()
     one._check()
     if window is None:
-        assert one["mean_absolute_error"] == pytest.approx(mean(events))
+        assert one["mean_gap"] == pytest.approx(mean(events))
         for (place,), view in one.slices().items():
             inside = [event for event in events if event["slices"] == dict([place])]
-            assert view["mean_absolute_error"] == pytest.approx(mean(inside))
+            assert view["mean_gap"] == pytest.approx(mean(inside))
     one.save(tmp_path / "state")
     loaded = se.load(tmp_path / "state")
     assert loaded == one
-    assert loaded["mean_absolute_error"] == one["mean_absolute_error"] > 0
-    assert [row.metric for row in one.report()] == ["mean_absolute_error"]
-    worst = one.slice_report("mean_absolute_error")
+    assert loaded["mean_gap"] == one["mean_gap"] > 0
+    assert [row.metric for row in one.report()] == ["mean_gap"]
+    worst = one.slice_report("mean_gap")
     assert [row.value for row in worst.rows] == sorted(
-        (view["mean_absolute_error"] for view in one.slices().values()), reverse=True
+        (view["mean_gap"] for view in one.slices().values()), reverse=True
     )
     assert "numbers" in repr(one)
 
@@ -202,7 +202,7 @@ def test_reverts_and_shards(window: Any) -> None:
         whole.update(**event)
         shards[n % 3].update(**event)
     merged = se.merge(shards)
-    assert merged["mean_absolute_error"] == pytest.approx(whole["mean_absolute_error"], rel=1e-12)
+    assert merged["mean_gap"] == pytest.approx(whole["mean_gap"], rel=1e-12)
     before = whole.total.support
     whole.update(**events[-1])
     whole.revert(**events[-1])
@@ -216,20 +216,20 @@ def test_last_forgets() -> None:
     alone = opened()
     for event in events[-25:]:
         alone.update(**event)
-    assert one["mean_absolute_error"] == alone["mean_absolute_error"]
+    assert one["mean_gap"] == alone["mean_gap"]
     one.revert(**events[-3])
     assert one.retained["events"] == 24
 
 
 def test_it_is_refused_in_words() -> None:
-    assert one_of_tasks() == '"binary", "multiclass" or "numbers"'
+    assert one_of_tasks().endswith(' or "numbers"')
     one = opened()
     with pytest.raises(InputError, match=r"^y_pred: expected a finite number"):
         one.update(1.5, "cat", slices={"country": "c"}, event_time=1_700_000_000)
-    with pytest.raises(se.errors.MetricError, match=r"^accuracy is for binary or multi-class"):
+    with pytest.raises(se.errors.MetricError, match=r"^accuracy is for binary, multi-class"):
         one["accuracy"]
-    with pytest.raises(se.errors.MetricError, match="mean_absolute_error is for number tasks"):
-        se.Evaluator()["mean_absolute_error"]
+    with pytest.raises(se.errors.MetricError, match="mean_gap is for number tasks"):
+        se.Evaluator()["mean_gap"]
     with pytest.raises(StateError, match="task is 'numbers' here and 'binary' there"):
         one.merge(se.Evaluator())
     state = StateSet(StatePlan.everything("numbers"))
@@ -262,5 +262,5 @@ def test_the_command_reads_files(suffix: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "mean_absolute_error" in done.stdout
+    assert "mean_gap" in done.stdout
     assert " 1\n" in done.stdout or " 1 " in done.stdout

@@ -63,6 +63,9 @@ def saved_svg(ax: Any, path: Path) -> str:
 
 def evaluator_of(name: str) -> se.Evaluator:
     """An evaluator that has the curve of this name."""
+    if "regression" in CURVES[name].states:
+        numbers = se.Evaluator("regression", metrics=["median_absolute_error"])
+        return numbers.update_many([1.0, 2.0, 4.0], [1.5, 2.0, 3.0])
     if "binary" in CURVES[name].states:
         return scored()
     ev = se.Evaluator("multiclass", labels=["a", "b", "c"])
@@ -132,6 +135,11 @@ def test_the_calibration_of_many_classes() -> None:
 @pytest.mark.parametrize("name", sorted(CURVES))
 def test_undefined_curves_tell_why(name: str) -> None:
     ev = se.Evaluator()
+    if "regression" in CURVES[name].states:
+        ev = se.Evaluator("regression", metrics=["median_absolute_error"])
+        with pytest.raises(se.InputError, match=r"^residuals: expected events, got no event"):
+            plots.plot_curve(ev, name)
+        return
     if "binary" not in CURVES[name].states:
         ev = se.Evaluator("multiclass")
         with pytest.raises(se.InputError, match=r"^curve: expected a curve that is defined, got"):

@@ -361,3 +361,51 @@ def test_models_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(se.InputError, match=message):
         se.prequential(models, [], evaluator, **options)
+
+
+class Tagger:
+    """Predicts each label with the share of the events that had it, as River's models do."""
+
+    def __init__(self) -> None:
+        self.seen = dict.fromkeys("pq", 1)
+        self.events = 2
+
+    def predict_proba_one(self, x: Any) -> dict[str, dict[bool, float]]:
+        shares = {label: count / self.events for label, count in self.seen.items()}
+        return {label: {False: 1 - share, True: share} for label, share in shares.items()}
+
+    def predict_one(self, x: Any) -> dict[str, bool]:
+        shares = self.predict_proba_one(x)
+        return {label: share[True] > share[False] for label, share in shares.items()}
+
+    def learn_one(self, x: Any, y: dict[str, bool]) -> None:
+        self.events += 1
+        for label, flag in y.items():
+            self.seen[label] += flag
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"threshold": 0.3}, {"metrics": ["f1_micro"]}, {"labels": ["p", "q"]}]
+)
+def test_a_multi_label_model(options: dict[str, Any]) -> None:
+    draw = random.Random(4)
+    stream = [({}, {"p": draw.random() < 0.4, "q": draw.random() < 0.6}) for _ in range(120)]
+    ev = se.Evaluator("multilabel", **options)
+    result = se.prequential(Tagger(), stream, ev)
+    own, expected = Tagger(), se.Evaluator("multilabel", **options)
+    for x, y in stream:
+        labels = own.predict_one(x) if "threshold" not in options else None
+        shares = {label: share[True] for label, share in own.predict_proba_one(x).items()}
+        expected.update(y, labels, score=shares if "metrics" not in options else None)
+        own.learn_one(x, y)
+    assert result.evaluator == expected
+    assert 0 < expected["f1_micro"] < 1
+
+
+def test_a_regressor() -> None:
+    rows = list(datasets.TrumpApproval().take(200))
+    model = preprocessing.StandardScaler() | linear_model.LinearRegression()
+    result = se.prequential(model.clone(), rows, se.Evaluator("regression"))
+    theirs = evaluate.progressive_val_score(rows, model.clone(), metrics.MAE())
+    assert isinstance(result.evaluator, se.Evaluator)
+    assert result.evaluator["mean_absolute_error"] == pytest.approx(theirs.get())

@@ -15,7 +15,7 @@ from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.metrics.metric import BOTH, CLASS_PREDICTIONS, DIRECTIONS, PREDICTIONS
+from streameval.metrics.metric import BOTH, DIRECTIONS
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.states.registry import STATES
 from streameval.tasks.registry import measured_tasks
@@ -33,7 +33,7 @@ def test_row_is_whole(row):
     assert row.low < row.high
     assert row.direction in DIRECTIONS
     assert row.tasks
-    assert row.tasks <= BOTH | PREDICTIONS | CLASS_PREDICTIONS
+    assert row.tasks <= set(measured_tasks())
     assert row.shown <= row.tasks
     assert row.states[0] == row.state
     assert set(row.states) <= set(STATES)
@@ -146,8 +146,8 @@ COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
         (lambda: find("accuracy", None, "macro"), "accuracy takes no average"),
         (lambda: find("f1_macro", None, "micro"), "f1_macro takes no average"),
         (
-            lambda: find("recall", None, "samples"),
-            "recall has no average 'samples'; there are recall_macro, recall_micro, recall_",
+            lambda: find("recall", None, "geometric"),
+            "recall has no average 'geometric'; there are recall_macro, recall_micro, recall_",
         ),
         (lambda: compute("f1", COUNTS), "f1 is about one class: pass positive="),
         (lambda: compute("f1_macro", COUNTS, beta=2), "f1_macro takes no parameter 'beta'"),

@@ -128,7 +128,7 @@ def test_every_window_keeps_them(task: Any, metrics: Any, window: Any) -> None:
 def test_intervals_of_weighted_events_contain_the_truth(fading: bool) -> None:
     rng = np.random.default_rng(13)
     # p from beta(2, 3), and y true as often: E p(1 − p) = 1/5, and P(y = [p ≥ ½]) = 11/16.
-    truths, runs = {"brier_score": 0.2, "accuracy": 0.6875}, 400
+    truths, runs = {"brier_score": 0.2, "accuracy": 0.6875}, 100
     hits = dict.fromkeys(truths, 0)
     for _ in range(runs):
         p = rng.beta(2, 3, 400)
@@ -145,8 +145,8 @@ def test_intervals_of_weighted_events_contain_the_truth(fading: bool) -> None:
             assert found.method.endswith("(Kish)")
             hits[name] += found.low <= truth <= found.high
     for name, hit in hits.items():
-        # Three standard errors of .95 are .033.
-        assert 0.917 <= hit / runs <= 0.983, name
+        # Three standard errors of .95 are .065; without Kish's size it would be .77.
+        assert hit / runs >= 0.885, name
 
 
 def test_the_option_is_true_or_false() -> None:

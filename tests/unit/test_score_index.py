@@ -212,8 +212,8 @@ def test_an_empty_batch_leaves_the_number_of_scores_bounded():
     index = ReferenceScoreIndex(max_scores=1024)
     assert index.twice_u == 0
     index.update_many([], [])
-    for n in range(5000):
-        index.update(n % 2 == 0, n / 5000)
+    for n in range(1500):
+        index.update(n % 2 == 0, n / 1500)
         assert index.auc is None or 0 <= index.auc <= 1
     assert index.distinct <= 1024
     index._check()

@@ -18,7 +18,10 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.joint_losses import JointLosses
+from streameval.states.label_counts import LabelCounts
+from streameval.states.label_pairs import LabelPairs
 from streameval.states.label_persistence import LabelPersistence
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -89,6 +92,10 @@ BOTH = ((True, 0.75), (False, 0.25))
 NEVER = ((False, 0.75), (True, 0.5), (True, 0.75, 2))
 LABEL = "expected a str, int or bool label, got "
 BAD_LABELS = (None, [1], {}, 0.5, math.nan, math.inf, b"a", 1j)
+
+SETS = ((frozenset("a"), frozenset("a"), 1), (frozenset("b"), frozenset(), 2))
+PAIRS = ((frozenset("ab"), frozenset("a"), 1),)
+SETS_NEVER = ((frozenset("a"), frozenset("b"), 1), (frozenset("ab"), frozenset("ab"), 1))
 
 ROWS: dict[str, Row] = {
     **{
@@ -242,6 +249,48 @@ ROWS: dict[str, Row] = {
             ({"last": [], "events": 1, "pairs": 0}, ".last: expected the label of the one"),
             ({"events": 0, "pairs": 0}, ".last: expected at most one label, and none before"),
             ({"extra": 0}, ": expected the keys events, last, pairs, repeats, got"),
+        ),
+    ),
+    "label counts": Row(
+        LabelCounts, SETS, SETS_NEVER, "expected an event that was counted before", "",
+        damages=(
+            ({"cells": np.array([1, 2, 3])}, ".cells: expected 2 weights, got 3"),
+            ({"cells": np.array([2, 9])}, ": no events of weight 3 have these sums"),
+            ({"cells": np.array([0, 2])}, ".cells[0]: expected a finite weight above 0"),
+            ({"cells": np.array([1.0, 2.0])}, ".cells: expected ints where exact"),
+            ({"labels": ["b", "a"]}, ".labels[1]: expected a label after 'b'"),
+            ({"labels": ["a", "b", "c"]}, ": expected distinct cells that ascend"),
+            ({"label": np.array([1, 0])}, ": expected distinct cells that ascend"),
+            ({"label": np.array([0, 2])}, ".label[1]: expected an index into 2 labels"),
+            ({"outcome": np.array([0, -1])}, ".outcome[1]: expected a number from 0 to 2"),
+            ({"outcome": np.array([0, 3])}, ".outcome[1]: expected a number from 0 to 2"),
+            ({"weight": -1}, ".weight: expected a non-negative integer"),
+            ({"closed": ["a"]}, ": expected labels out of ['a'], got 'b'"),
+            (
+                {
+                    "label": np.array([0, 0]), "outcome": np.array([0, 1]), "labels": ["a"],
+                    "cells": np.array([2, 2]),
+                },
+                ": more events of 'a' than of all",
+            ),
+        ),
+    ),
+    "label sets": Row(
+        LabelSetCounts, SETS, SETS_NEVER, "expected an event that was counted before", "",
+        damages=(
+            ({"hits": np.array([1, 0])}, ": expected distinct cells that ascend"),
+            ({"true": np.array([1, 0])}, ": more labels were right than were predicted or true"),
+            ({"weight": 4}, ".weight: expected the sum of cells"),
+        ),
+    ),
+    "label pairs": Row(
+        LabelPairs, PAIRS, SETS_NEVER, "expected an event that was counted before", "",
+        damages=(
+            (
+                {"first": np.array([1]), "second": np.array([0])},
+                ": expected two labels, the first before the second",
+            ),
+            ({"other": np.array([3])}, ".other[0]: expected a number from 0 to 2"),
         ),
     ),
     "joint losses": Row(

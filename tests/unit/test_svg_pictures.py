@@ -43,6 +43,11 @@ def classes() -> se.Evaluator:
     return ev
 
 
+def numbers() -> se.Evaluator:
+    ev = se.Evaluator("regression", metrics=["median_absolute_error"])
+    return ev.update_many([1.0, 2.0, 3.0], [1.5, 1.0, 3.0])
+
+
 def read(text: str) -> ElementTree.Element:
     """The element, without anything that a page would load, run or confuse."""
     root = ElementTree.fromstring(text)
@@ -62,6 +67,7 @@ def test_every_display_is_an_element_with_its_axes_and_legend() -> None:
     shown = [
         *available_displays(scored(), intervals=0.9, reference=scored(0.3)),
         *available_displays(classes(), reference=classes()),
+        *available_displays(numbers(), names=["residuals"]),
     ]
     assert {name for name, display, _ in shown if display} == set(DISPLAYS)
     for name, display, _ in shown:

@@ -20,10 +20,11 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 import streameval as se
 from streameval.cli import main
-from streameval.errors import MissingExtraError, OptionError
+from streameval.errors import InputError, MissingExtraError, OptionError
 from streameval.state_files.codec import decompressed
 from tests.support.carried_events import CASES
 from tests.support.table_carriers import CARRIERS
@@ -269,8 +270,8 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
     (FRAME, {**SCORED, "by": "nope"}, "expected one column 'nope'"),
     (
         FRAME,
-        {**SCORED, "task": "regression"},
-        "task: expected 'auto', 'binary' or 'multiclass', got 'regression'",
+        {**SCORED, "task": "ranking"},
+        "task: expected 'auto', 'binary', 'multiclass', 'multilabel' or 'regression', got 'ranki",
     ),
     (
         FRAME,
@@ -491,3 +492,45 @@ def test_a_duration_is_no_number(field: str) -> None:
     ):
         ev.update(**{name: values[0] for name, values in event.items()})
     assert ev.is_empty
+
+
+NAMES = ["spam", "toxic", "ad"]
+FLAGS = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 0]])
+SCORES = np.array([[0.9, 0.2, 0.4], [0.7, 0.2, 0.4], [0.1, 0.8, 0.6], [0.6, 0.1, 0.3]])
+LISTS = [[name for name, flag in zip(NAMES, row, strict=True) if flag] for row in FLAGS]
+FRAMES = [pandas.DataFrame(of, columns=NAMES) for of in (FLAGS, SCORES)]
+
+
+@pytest.mark.parametrize(
+    ("y", "predictions"),
+    [
+        (FLAGS, SCORES),
+        (FLAGS.astype(bool), SCORES >= 0.5),
+        (csr_matrix(FLAGS), SCORES),
+        tuple(FRAMES),
+        (dict(zip(NAMES, FLAGS.T, strict=True)), dict(zip(NAMES, SCORES.T, strict=True))),
+        (LISTS, [dict(zip(NAMES, row, strict=True)) for row in SCORES.tolist()]),
+        (list(map(set, LISTS)), [set(np.array(NAMES)[row >= 0.5]) for row in SCORES]),
+        (pandas.Series(LISTS), SCORES),
+        (arrow.array(LISTS), SCORES >= 0.5),
+        (polars.Series(LISTS), SCORES),
+    ],
+)
+def test_sets_of_labels_without_a_table(y: Any, predictions: Any) -> None:
+    ev = se.evaluate(y, predictions, task="multilabel", labels=NAMES)
+    expected = se.Evaluator("multilabel", labels=NAMES).update_many(FLAGS, score=SCORES)
+    assert (ev["f1_micro"], ev["accuracy"]) == (expected["f1_micro"], expected["accuracy"])
+    assert ev.labels == NAMES
+
+
+def test_what_an_array_and_scores_of_any_size_are() -> None:
+    assert se.evaluate(FLAGS, SCORES, task="multilabel").labels == [0, 1, 2]
+    assert se.evaluate(*FRAMES, task="multilabel").labels == NAMES
+    logits = {"task": "multilabel", "labels": NAMES, "threshold": 0}
+    ev = se.evaluate(y_true=FLAGS, score=SCORES * 4 - 2, **logits)
+    assert ev["f1_micro"] == se.evaluate(FLAGS, SCORES, **{**logits, "threshold": 0.5})["f1_micro"]
+    with pytest.raises(InputError, match=r"^proba\[0\]: expected probabilities from 0 to 1"):
+        se.evaluate(y_true=FLAGS, proba=SCORES * 4 - 2, **logits)
+    assert se.evaluate([1.5, 2.0], [1.0, 2.0], task="regression")["mean_absolute_error"] == 0.25
+    with pytest.raises(InputError, match=r'numbers, such as 1.5; true numbers require task="regr'):
+        se.evaluate([1.5, 2.5], [1.0, 2.0])

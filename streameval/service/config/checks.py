@@ -296,7 +296,16 @@ def _check_sources(settings: RunSettings) -> None:
 
 
 def _check_join(settings: RunSettings) -> None:
-    if settings.join is not None and settings.fields.id is None:
+    if settings.join is None:
+        return
+    task = TASKS[settings.evaluator.task]
+    if settings.join.examples and task.truth not in ("two classes", "classes"):
+        raise OptionError.conflicts(
+            "join.examples",
+            f'evaluator.task = "{task.name}", which has no confusion matrix',
+            remedy="leave examples out",
+        )
+    if settings.fields.id is None:
         raise InputError(
             "fields.id",
             expected="the field of the id by which records are joined",
@@ -320,7 +329,8 @@ def check_workers(settings: RunSettings) -> None:
         raise OptionError.conflicts(
             f"[{other}]", key, remedy="a group assigns partitions of Kafka only: run it by itself"
         )
-    if TASKS[settings.evaluator.task].positive is None and settings.evaluator.labels is None:
+    discovers = TASKS[settings.evaluator.task].truth in ("classes", "label sets")
+    if discovers and settings.evaluator.labels is None:
         raise OptionError.requires(
             key,
             "evaluator.labels",

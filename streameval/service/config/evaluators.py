@@ -96,8 +96,9 @@ class RetentionOptions(msgspec.Struct, frozen=True):
 
 def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOptions:
     """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults."""
-    # Pairs of scores are kept exactly.
-    usual = EXACT if settings.evaluator.paired_scores else DEFAULT_MAX_SCORES
+    # Pairs of scores are kept exactly, and so is what a task keeps that has no scores.
+    scored = {"score", "proba"} & TASKS[settings.evaluator.task].fields.keys()
+    usual = DEFAULT_MAX_SCORES if scored and not settings.evaluator.paired_scores else EXACT
     most = window.max_scores or settings.evaluator.max_scores or usual
     sums = window.interval_sums
     if sums is None:
@@ -168,6 +169,8 @@ class PredictedWindow(NamedTuple):
 def predicted_windows(settings: RunSettings) -> dict[str, PredictedWindow]:
     """The windows whose predictions are counted before their labels, by their names in a store."""
     if settings.join is None or not settings.join.predictions:
+        return {}
+    if TASKS[settings.evaluator.task].unlabelled is None:
         return {}
     return {
         predictions_name(window.name, model): PredictedWindow(window, model)

@@ -11,9 +11,13 @@ from streameval.records.json_records import JsonDecoder
 from streameval.service.config.evaluators import slice_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings
 from streameval.service.config.source_settings import Kind
+from streameval.tasks.registry import TASKS
 
-_MARKS: Mapping[str, FieldKind] = {"y_pred": "label", "score": "number", "proba": "probabilities"}
+_MARKS = ("y_pred", "score", "proba")
 """The fields that make a record a prediction, one of them or more."""
+
+_READ_AS: Mapping[str, FieldKind] = {"probability": "probabilities"}
+"""The kinds of fields that a run reads in another form than files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,14 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
     ) -> list[FieldRequest]:
         return [] if path is None else [FieldRequest(path, kind, column, unit)]
 
+    of_task = TASKS[evaluator.task].fields
+
+    def kind_of(name: str) -> FieldKind:
+        kind = of_task.get(name, "number")
+        return _READ_AS.get(kind, kind)
+
     marks = tuple(
-        FieldRequest(path, _MARKS[name], column)
+        FieldRequest(path, kind_of(name), column)
         for column, path in fields.paths.items()
         if (name := column.partition(":")[0]) in _MARKS
     )
@@ -71,10 +81,10 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
     apart = fields.label
     label = (
         *field("id", apart.id or fields.id, "id"),
-        *field("y_true", apart.y_true or fields.y_true, "label"),
+        *field("y_true", apart.y_true or fields.y_true, kind_of("y_true")),
         *field("time", apart.time or fields.time, "time", fields.time_unit),
     )
-    truths = tuple(field("y_true", fields.y_true, "label"))
+    truths = tuple(field("y_true", fields.y_true, kind_of("y_true")))
     found = RecordFields(prediction, marks, truths, label if join else ())
     for kind in ("records", "labels"):
         JsonDecoder(found.of(kind), optional=True)

@@ -126,16 +126,19 @@ else:
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is evaluated: the task, the metrics and the slices."""
 
-    task: Annotated[TaskChoice, about("`binary` or `multiclass`.")] = "binary"
+    task: Annotated[TaskChoice, about("`binary`, `multiclass`, `multilabel` or `regression`.")] = (
+        "binary"
+    )
     positive: Annotated[
         str | int | bool,
         about("""Binary: the positive label; `true` and `1` are one label. Text requires `labels`.
         """),
     ] = True
     threshold: Annotated[
-        float,
+        float | dict[str, float],
         about("""Binary: an event without `y_pred` is predicted positive if its score is at least
-        this."""),
+        this. Multi-label: it is predicted to have each label whose score is; or a table from each
+        label to its own."""),
     ] = 0.5
     labels: Annotated[
         list[str | int] | None,
@@ -255,19 +258,23 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         str | None,
         about("The id that a label and its prediction share. Required by the join.", "id"),
     ] = None
-    y_true: Annotated[str | None, about("The true label.")] = "y_true"
+    y_true: Annotated[
+        str | None,
+        about("The true label; of a multi-label task a list of labels, of a regression a number."),
+    ] = "y_true"
     y_pred: Annotated[
         str | dict[str, str] | None,
         about(
-            """The predicted label; of several models a table from each of them to its field. Not
-            set: it follows from `score` or `proba`.""",
+            """The predicted label, or as `y_true` by its task; of several models a table from each
+            of them to its field. Not set: it follows from `score` or `proba`.""",
             "y_pred",
         ),
     ] = None
     score: Annotated[
         str | dict[str, str] | None,
         about(
-            "Binary: the score of the positive label, any number; of several models a table.",
+            """Binary: the score of the positive label, any number; of several models a table.
+            Multi-label: an object from label to score.""",
             "score",
         ),
     ] = None
@@ -342,7 +349,7 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     predictions: Annotated[
         bool,
         about("""Whether each prediction is also counted when it is read, before its label: for
-        volume, drift and expected metrics."""),
+        volume, drift and expected metrics of a binary or multi-class task."""),
     ] = True
     examples: Annotated[
         Count | UnsetType,

@@ -252,6 +252,8 @@ class _Reading:
             return _numbers(values, kind)
         if kind == "label":
             return self._labels.column(values)
+        if kind == "labels":
+            return self._labels.sets(values)
         values = listed(values)
         if kind == "id":
             return _ids(values, self._short)
@@ -424,8 +426,4 @@ def _relabelled(value: dict[str, float], labels: RecordLabels) -> dict[Label, fl
         if label in taken:
             return RecordError("", "each label once", f"{shown(text)} again")
         taken[label] = share
-    lacking = labels.unscored(taken)
-    if lacking:
-        expected = "a score of every label, as evaluator.probabilities is false"
-        return RecordError("", expected, f"none of {shown(lacking[0])}")
-    return taken
+    return labels.unscored(taken) or taken

@@ -12,7 +12,7 @@ import numpy as np
 from streameval.errors import InputError, shown
 from streameval.evaluator.slices import MISSING
 from streameval.events.values import MAX_CLASSES, Label, canonical_label, is_missing
-from streameval.records.chunk import RecordError
+from streameval.records.chunk import EXPECTED, RecordError
 from streameval.records.event_columns import Column
 from streameval.records.json_records import Values
 from streameval.service.config.settings import EvaluatorSettings
@@ -92,13 +92,18 @@ def _each_checked(values: list[Any], check: Callable[[Any], Label | RecordError 
 class RecordLabels:
     """The labels that a run's records may have; a multi-class run may discover them."""
 
-    __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind", "probabilities")
+    __slots__ = (
+        *("_closed", "_expected", "_keys", "_known", "_remedy", "_why"),
+        *("kind", "probabilities"),
+    )
 
     def __init__(self, settings: EvaluatorSettings) -> None:
         self.kind: LabelKind | None = None
         """None before the first label."""
-        self.probabilities = settings.probabilities
+        of_sets = TASKS[settings.task].truth == "label sets"
+        self.probabilities = settings.probabilities and not of_sets
         """Whether numbers by label add up to 1."""
+        self._why = "" if of_sets else ", as evaluator.probabilities is false"
         self._closed = True
         self._remedy = ""
         binary = TASKS[settings.task].positive is not None
@@ -137,9 +142,30 @@ class RecordLabels:
             return values, {}
         return _each_checked(values, self._checked)
 
-    def unscored(self, scored: Container[Label]) -> list[Label]:
-        """The known labels without a score, where every label needs one."""
-        return [] if self.probabilities else [one for one in self._known if one not in scored]
+    def sets(self, values: Values) -> Checked:
+        """Lists of labels, each ascending and with each label once."""
+        taken: list[Any] = []
+        errors: dict[int, RecordError] = {}
+        for row, value in enumerate(listed(values)):
+            if value is None:
+                taken.append(value)
+                errors[row] = RecordError("", EXPECTED["labels"], "null")
+                continue
+            labels: Any
+            labels, wrong = self.column(value)
+            taken.append([] if wrong else sorted(set(listed(labels))))
+            if wrong:
+                errors[row] = wrong[min(wrong)]
+        return taken, errors
+
+    def unscored(self, scored: Container[Label]) -> RecordError | None:
+        """The error of scores by label, where every label needs one and one has none."""
+        if self.probabilities or not self._closed:
+            return None
+        lacking = next((one for one in self._known if one not in scored), None)
+        if lacking is None:
+            return None
+        return RecordError("", f"a score of every label{self._why}", f"none of {shown(lacking)}")
 
     def key(self, text: str) -> Label | RecordError:
         """The label that a key of a JSON object, which is always text, denotes."""

@@ -18,7 +18,7 @@ from msgspec.structs import fields, replace
 from streameval import __version__
 from streameval.errors import shown
 from streameval.events.time import iso_time
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import served_curves
 from streameval.metrics.registry import find
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.health import Code, Reason
@@ -144,10 +144,13 @@ class QueryParameters:
         name = self.text("slice") if "slice" in self._known else ""
         if model is None:
             model = self.model(data, window) if "model" in self._known else ""
-        if not (name or model):
+        label = self.text("label") if "label" in self._known and part == "curves" else ""
+        if label and label not in map(str, data.labels):
+            raise _unknown("label", label, map(str, data.labels[:_MOST_LABELS]))
+        if not (name or model or label):
             return data
         read = self._open_slice
-        opened = None if read is None else read(data, window, name, part, metric, model)
+        opened = None if read is None else read(data, window, name, part, metric, model, label)
         if opened is None:
             where = "slice" if name else "model"
             raise RefusedError(
@@ -213,6 +216,9 @@ _SLICE = Parameter(
     "slice", "A slice's name, as /api/slices has it; by default all events.", longest=4096
 )
 _MODEL = Parameter("model", "Of several models, whose numbers; by default the first.")
+_LABEL = Parameter(
+    "label", "Curves of one label against all others, of a task of several.", longest=4096
+)
 _OFFSET = Parameter("offset", "Rows to skip.", 0)
 
 
@@ -243,7 +249,7 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
     return {
         "window": window,
         "report": data.reports[window.name],
-        "curves": {name: _curve(data, window, name) for name in SERVED_CURVES},
+        "curves": {name: _curve(data, window, name) for name in served_curves(data.task)},
         "confusion": _part(data.confusion[window.name], _MATRIX),
         "series": {**_stamp(data), **_series(data, str(paned), metric)} if has_series else None,
     }
@@ -251,8 +257,9 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
 
 def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
     window = query.window(data)
-    if name not in SERVED_CURVES:
-        raise _unknown("the curve's name", name, SERVED_CURVES, status=404)
+    names = served_curves(data.task)
+    if name not in names:
+        raise _unknown("the curve's name", name, names, status=404)
     data = query.of_part(data, window.name, "curves")
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
 
@@ -479,6 +486,7 @@ ENDPOINTS = {
             _WINDOW,
             _SLICE,
             _MODEL,
+            _LABEL,
             Parameter("metric", "The metric over time; by default the first of the report."),
         ),
     ),
@@ -492,7 +500,7 @@ ENDPOINTS = {
         "A curve's columns; a reason and none where the window has no such curve.",
         _curve_of,
         _shape("CurveAnswer", window=Window, **_types(Curve)),
-        (_WINDOW, _SLICE, _MODEL),
+        (_WINDOW, _SLICE, _MODEL, _LABEL),
     ),
     "/api/series/{metric}": Endpoint(
         "A metric in each pane of a window.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import EVERY_SERVED_CURVE
 from streameval.service.http.api import (
     ENDPOINTS,
     EVENT,
@@ -32,7 +32,7 @@ _FAULTS = {
     "503": ("Unpublished", "Nothing has been published yet."),
 }
 _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
-    "name": {"schema": {"enum": list(SERVED_CURVES)}, "description": "The curve."},
+    "name": {"schema": {"enum": list(EVERY_SERVED_CURVE)}, "description": "The curve."},
     "metric": {"schema": {"type": "string"}, "description": "The metric."},
 }
 _TEXT = {"schema": {"type": "string"}}

@@ -30,19 +30,19 @@ Records that are only in memory are read again after a crash.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from streameval.errors import StoreError
-from streameval.service.config.evaluators import kind_of_settings, step_of
+from streameval.service.config.evaluators import kind_of_settings, predicted_windows, step_of
 from streameval.service.config.record_fields import record_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
-from streameval.service.join.entry_store.entry_store import EntryChanges, EntryStore
+from streameval.service.join.entry_store.entry_store import FLOATS, EntryChanges, EntryStore
 from streameval.service.join.examples import kept_examples
 from streameval.service.join.pairing import JoinedEvents, Pairing, PartitionNumbers
 from streameval.service.join.watermark import Watermark
@@ -77,6 +77,7 @@ class LabelJoin:
         connection: Connection,  # entries are also looked up later
         *,
         layout: Sequence[str],  # the prediction's columns, without id and time
+        floats: Container[str] = FLOATS,  # those of them that are numbers
         wait_us: int,
         remember_us: int,
         hot: int,  # most entries in memory besides those that are not written yet
@@ -88,7 +89,7 @@ class LabelJoin:
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
-        self._entries = EntryStore(connection, wait_us + remember_us, hot, layout)
+        self._entries = EntryStore(connection, wait_us + remember_us, hot, layout, floats)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
@@ -255,6 +256,11 @@ def open_join(
     return LabelJoin(
         store.read_connection(),
         layout=layout,
+        floats={
+            field.column
+            for field in record_fields(settings.fields, settings.evaluator, join=True).prediction
+            if field.kind in ("number", "weight")
+        },
         wait_us=wait,
         remember_us=wait if remember is None else remember.us,
         hot=settings.join.hot,
@@ -262,5 +268,5 @@ def open_join(
         clock=clock,
         now=now,
         has_ids=kept_examples(settings) > 0,
-        has_predictions=settings.join.predictions,
+        has_predictions=bool(predicted_windows(settings)),
     )

@@ -19,11 +19,7 @@ import numpy as np
 from streameval.events.values import BoolArray, IntArray
 from streameval.records.event_columns import Column, EventColumns
 from streameval.service.join.coverage import Coverage
-from streameval.service.join.entry_store.entry_store import (
-    EntryStore,
-    LabelledRows,
-    payload_columns,
-)
+from streameval.service.join.entry_store.entry_store import EntryStore, LabelledRows
 from streameval.service.join.rules import (
     Complete,
     EarlyLabel,
@@ -69,10 +65,7 @@ class _Rows(NamedTuple):
 
     def columns(self, width: int) -> list[Column]:
         """The columns of the payloads; the last values of an earlier, shorter one are None."""
-        columns: list[Column] = [
-            np.array(values) if type(values[0]) is float and None not in values else list(values)
-            for values in zip_longest(*self.payloads)
-        ]
+        columns: list[Column] = [_numbers(values) for values in zip_longest(*self.payloads)]
         return columns + [[None] * len(self.times)] * (width - len(columns))
 
 
@@ -90,6 +83,11 @@ class _Columns(NamedTuple):
 
 
 _Block: TypeAlias = _Rows | _Columns
+
+
+def _numbers(values: Sequence[Any]) -> Column:
+    """Floats as an array, other values as a list."""
+    return np.array(values) if type(values[0]) is float and None not in values else list(values)
 
 
 def _without_nan(column: Column) -> Iterable[Any]:
@@ -171,7 +169,7 @@ class JoinedEvents:
     def _joined(self, blocks: list[_Block]) -> dict[str, Column]:
         columns: dict[str, Column] = {}
         if self._has_labels:
-            columns["y_true"] = [label for block in blocks for label in block.labels]
+            columns["y_true"] = _numbers([label for block in blocks for label in block.labels])
         times = [np.asarray(block.times, dtype=np.int64) for block in blocks]
         columns["time"] = np.concatenate(times)
         if self.has_ids:
@@ -247,7 +245,7 @@ class Pairing:
         """Add predictions without labels."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         number = self.partitions.number(partition)
-        payload = payload_columns(self.layout, records)
+        payload = self.entries.payloads(records)
         inserted = self.entries.predict(ids, times, number, payload)
         if inserted is not None:
             self._count_new(partition, times[inserted])
@@ -445,7 +443,7 @@ class Pairing:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
         number = self.partitions.number(partition)
-        payload = payload_columns(self.layout, records)
+        payload = self.entries.payloads(records)
         inserted = self.entries.predict(ids, times, number, payload, labels)
         if inserted is not None:
             columns = _picked([ids, labels, times, *payload], inserted)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Struct
 
-from streameval.errors import MetricError, StateError
+from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import (
     Comparison,
     ComparisonView,
@@ -27,7 +27,7 @@ from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import SliceKey, plain_slice_name, slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import EVERY_SERVED_CURVE
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     kind_of_settings,
@@ -48,6 +48,7 @@ from streameval.service.publish.snapshot import (
     Curve,
     ExampleCell,
     Join,
+    Label,
     ModelComparison,
     ModelDifference,
     OpenedPart,
@@ -79,6 +80,10 @@ _LEVEL = 0.95
 _CURVE_POINTS = 500
 
 _CLASSES = 100
+
+_LABELS, _OF_LABEL, _OF_ITS_SCORES = 200, ("precision", "recall", "f1"), ("roc_auc",)
+"""Of so many labels of sets of labels a snapshot has these metrics; those of scores, whose
+intervals take as long as there are scores, without one."""
 
 _SHARE = 0.2
 """Largest share of the run's time that computing the parts of a snapshot takes."""
@@ -328,7 +333,8 @@ class SnapshotBuilder:
         self._since(window)  # a window advances past the panes that are missing
         view = self._evaluator(window).total
         examples = self._examples(window)
-        return _Totals(self._report(view), _curves(view), _confusion(view), examples)
+        confusion = _confusion(view, self._level)
+        return _Totals(self._report(view), _curves(view), confusion, examples)
 
     def _examples(self, window: str) -> list[ExampleCell]:
         if self.examples is None:
@@ -542,6 +548,7 @@ class SnapshotBuilder:
         part: OpenedPart,
         metric: str = "",
         model: str = "",
+        label: str = "",
     ) -> Snapshot | None:
         """The snapshot with the numbers of a slice or a model, as :class:`OpenSlice`; for any
         thread."""
@@ -561,7 +568,7 @@ class SnapshotBuilder:
             if self._opened_of != data.sequence:
                 self._opened_of = data.sequence
                 self._opened.clear()
-            known = window, name, part, metric, model
+            known = window, name, part, metric, model, label
             if known not in self._opened:
                 if part == "slices":
                     self._opened[known] = self._slices_of(window, model)
@@ -574,6 +581,8 @@ class SnapshotBuilder:
                     self._opened[known] = self._make_predicted(window, key, model)
                 else:
                     view = self._view(window, key, model)
+                    if label:
+                        view = _of_label(view, data.labels, label)
                     opened = self._read_part(view, key, data, window, part, metric)
                     self._opened[known] = opened
             found = {**getattr(data, part), window: self._opened[known]}
@@ -602,7 +611,7 @@ class SnapshotBuilder:
         if part == "curves":
             return _curves(view)
         if part == "confusion":
-            return _confusion(view)
+            return _confusion(view, self._level)
         whole = data.series[window]
         level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
         found = view.pane_reports([metric], {}, intervals=level)
@@ -700,6 +709,14 @@ def _report(view: View, level: float | None) -> Report:
     )
 
 
+def _of_label(view: View, labels: Iterable[Label], text: str) -> View:
+    """One label against all others; the view itself where it has no such label."""
+    found: list[Any] = [label for label in labels if str(label) == text]
+    with suppress(InputError, MetricError):
+        return view.one_vs_rest(found[0]) if found else view
+    return view
+
+
 def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[ReportRow]:
     if not names:
         return ()
@@ -711,7 +728,7 @@ def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[Rep
 
 def _curves(view: View) -> dict[str, Curve]:
     curves = {}
-    for name in SERVED_CURVES:
+    for name in EVERY_SERVED_CURVE:
         try:
             found = _thinned(view.curve(name)).to_dict()
         except MetricError:
@@ -737,11 +754,11 @@ def _thinned(curve: Any) -> Any:
     return dataclasses.replace(curve, **thin)
 
 
-def _confusion(view: View) -> Confusion:
+def _confusion(view: View, level: float | None) -> Confusion:
     try:
         counts = view.confusion
     except MetricError:
-        return Confusion([], [], 0, [])
+        return _per_label(view, level)
     parts = counts.per_class()
     rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
     classes = sorted(rows, key=lambda row: -(row.true + row.predicted))
@@ -749,3 +766,20 @@ def _confusion(view: View) -> Confusion:
     labels = [label for label in parts.labels if label in largest]
     matrix = counts.to_array(labels).tolist()
     return Confusion([*labels], matrix, len(rows) - len(labels), classes)
+
+
+def _per_label(view: View, level: float | None) -> Confusion:
+    """The labels of sets of labels, the largest with their metrics; none of another task."""
+    try:
+        parts = view.label_counts.per_class()
+    except MetricError:
+        return Confusion([], [], 0, [])
+    rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
+    rows.sort(key=lambda row: -(row.true + row.predicted))
+    for n, row in enumerate(rows[:_LABELS]):
+        label: Any = row.label
+        one = view.one_vs_rest(label)
+        found = [*_rows(one, _OF_LABEL, level), *_rows(one, _OF_ITS_SCORES, None)]
+        values = {metric.metric: Value.of(metric) for metric in found}
+        rows[n] = msgspec.structs.replace(row, metrics=values)
+    return Confusion([], [], 0, rows)

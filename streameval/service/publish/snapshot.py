@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streameval.evaluator.reports import ReportRow
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import EVERY_SERVED_CURVE
 from streameval.service.sources.raw import LagUnit, Position
 from streameval.tasks.registry import task_names
 from streameval.uncertainty.differences import Side
@@ -105,7 +105,10 @@ class Report(Struct, frozen=True, kw_only=True):
 
     task: Task
     positive: Annotated[Label | UnsetType | None, note("Of a binary task.")] = UNSET
-    threshold: Annotated[Weight | UnsetType | None, note("Of a binary task.")] = UNSET
+    threshold: Annotated[
+        Weight | list[list[Label]] | UnsetType | None,
+        note("Of a binary or multi-label task; pairs of a label and its own."),
+    ] = UNSET
     window: Annotated[dict[str, str | int] | UnsetType, note("Its kind and options.")] = UNSET
     since: Annotated[Time | UnsetType, note("The first event time; missing: all.")] = UNSET
     labels_since: Annotated[Time | UnsetType, note("Of metrics of labels, if later.")] = UNSET
@@ -123,10 +126,10 @@ class Curve(Struct, frozen=True, forbid_unknown_fields=True):
     """A curve's columns.
 
     roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold (one shorter).
-    calibration: observed, predicted, weight, low, high.
+    calibration: observed, predicted, weight, low, high. residuals: low, high, events.
     """
 
-    curve: Annotated[str, note(enum=list(SERVED_CURVES))]
+    curve: Annotated[str, note(enum=list(EVERY_SERVED_CURVE))]
     reason: Annotated[str, note("Why there are no points; else empty.")]
     columns: dict[str, list[Weight | None]]
 
@@ -144,18 +147,21 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClassRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """A class and its weights."""
+    """A class, or a label of sets of labels, and its weights."""
 
     label: Label
     true: Annotated[Weight, note("Weight of the events of this class.")]
     predicted: Annotated[Weight, note("Weight of the events predicted as this class.")]
     right: Annotated[Weight, note("Weight of the events of which both hold.")]
+    metrics: Annotated[
+        dict[str, Value] | UnsetType, note("Of one of the largest labels of sets of labels.")
+    ] = UNSET
 
 
 class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     """The confusion matrix of the largest classes, and every class."""
 
-    labels: list[Label]
+    labels: Annotated[list[Label], note("None of sets of labels, which have no matrix.")]
     matrix: Annotated[list[list[Weight]], note("Rows are true classes, columns predicted.")]
     left_out: Annotated[int, note("Classes of less support that are not shown.")]
     classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
@@ -501,9 +507,10 @@ class OpenSlice(Protocol):
         part: OpenedPart,
         metric: str = "",
         model: str = "",
+        label: str = "",
     ) -> Snapshot | None:
         """The snapshot with the numbers of a slice (empty: all events) and a model (empty: the
-        first) in place of a window's."""
+        first) in place of a window's; curves may be of one label against all others."""
         ...
 
 

@@ -161,6 +161,7 @@ _FIXED = (
 """Settings that cannot change."""
 
 _RENAME = "give the window another name, "
+_NEW_NAMES = "give the windows new names, "
 
 
 class _SettingsComparison:
@@ -227,9 +228,12 @@ class _SettingsComparison:
         self._old = self._old_evaluator()
         self._new = self._new_evaluator()
         self._compare_metrics()
-        self._compare_scores()
-        self._compare_threshold()
-        self._compare_labels()
+        if TASKS[self._settings.evaluator.task].truth in ("two classes", "classes"):
+            self._compare_scores()
+            self._compare_threshold()
+            self._compare_labels()
+        else:
+            self._compare_other_states()
         self._compare_slices()
         self._compare_max_slices()
         self._compare_windows()
@@ -239,12 +243,13 @@ class _SettingsComparison:
                 self._settings.evaluator, slices=self._was["evaluator.slices"]
             )
             self.migration.layout = join_layout(self._settings.fields, before, self._meta)
+        threshold = self._settings.evaluator.threshold
         for window in self._settings.window:
             if window.name in self._merged:
                 self.migration.steps[window.name] = conversion(
                     evaluator_of(self._settings, window),
                     self._fresh,
-                    self._settings.evaluator.threshold if self._derives else None,
+                    threshold if self._derives and not isinstance(threshold, dict) else None,
                     self.migration.valid_from.panes.get(window.name),
                 )
         return self.migration
@@ -403,6 +408,17 @@ class _SettingsComparison:
         if not new:
             valid_from.scores = None
 
+    def _compare_other_states(self) -> None:
+        """The states of a task without classes: kept or dropped, but none is added to others."""
+        self._require_same("fields.scores", self._was["fields.scores"], self._got["fields.scores"])
+        if not self._merged.keys() & self._got["window"].keys():
+            return
+        keys = ["evaluator.threshold", "evaluator.labels"]
+        if self._new.plan.keeps - self._old.plan.keeps:
+            keys.append("evaluator.metrics")
+        for key in keys:
+            self._require_same(key, self._was.get(key), self._got.get(key), _NEW_NAMES)
+
     def _metrics_of(self, states: Iterable[str]) -> str:
         """The metrics that need any of these states, in words."""
         task = self._settings.evaluator.task
@@ -496,7 +512,7 @@ class _SettingsComparison:
         kept = [e for name, e in self._merged.items() if name in self._got["window"]]
         if most > was and any(evaluator.slices_overflowed for evaluator in kept):
             # A slice that is opened only now would lack its events in "(other)".
-            self._require_same(key, was, most, "give the windows new names, ")
+            self._require_same(key, was, most, _NEW_NAMES)
         wanted = {frozenset(names) for names in dimensions(self._new)}
         for evaluator in kept:
             opened = sum(

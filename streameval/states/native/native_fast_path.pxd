@@ -7,8 +7,13 @@ from libc.stdint cimport int64_t
 from streameval.states.native.native_class_events cimport ClassCounter
 from streameval.states.native.native_index cimport ScoreIndexKernel
 from streameval.states.native.native_confusion cimport NativeConfusionCells
+from streameval.states.native.native_labels cimport NativeLabelTally, NativeSizeTally
 from streameval.states.native.native_lock cimport NativeLock
-from streameval.states.native.native_tallies cimport LabelRun, NativeLossTally
+from streameval.states.native.native_tallies cimport (
+    LabelRun,
+    NativeErrorTally,
+    NativeLossTally,
+)
 
 
 # A valid event. References are borrowed.
@@ -18,11 +23,14 @@ cdef struct Event:
     PyObject* given
     # Whether it has a score, or scores.
     bint scored
+    # Numbers: the true one, and the predicted one as the score; and both as objects, as below.
+    double truth
     # Binary: true and predicted class, and the score.
     bint positive
     bint predicted
     double score
-    # Multi-class: the canonical labels, and a dict from these to scores.
+    # Multi-class: the canonical labels, and a dict from these to scores. Of sets of labels frozen
+    # sets of them, and such a dict.
     PyObject* y_true
     PyObject* y_pred
     PyObject* proba
@@ -44,6 +52,11 @@ cdef class WindowFastPath:
 cdef class StateFastPath(WindowFastPath):
     cdef ScoreIndexKernel _index
     cdef NativeLossTally _losses
+    cdef NativeErrorTally _errors
+    cdef NativeLabelTally _label_tally
+    cdef NativeSizeTally _size_tally
+    # Whether one of the three counts events.
+    cdef bint _tallied
     cdef object _counts
     cdef NativeConfusionCells _cells
     # The cell of the event that was last found ready; whether its labels are in the confusion, or
@@ -88,6 +101,8 @@ cdef class StateFastPath(WindowFastPath):
     cdef int add_labels(self, Event* event) except -1
     cdef int _add_cell(self, Event* event) except -1
     cdef int _add_labels_to_all(self, Event* event) except -1
+    cdef bint _tally_ready(self, Event* event) except -1
+    cdef int _tally(self, Event* event) except -1
     cdef int evict_labels(self, Event* event) except -1
     cdef int _remove_cell(self, Event* event) except -1
     cdef int _revert_labels(self, Event* event) except -1
@@ -95,6 +110,9 @@ cdef class StateFastPath(WindowFastPath):
     cdef int forget_oldest(self, oldest, following) except -1
     cdef bint revert(self, Event* event) except -1
     cdef bint has_room(self, size_t events) noexcept
+    cdef object _micro(self, int rule)
+    cdef object _macro(self, int rule)
+    cdef object _samples(self, int rule)
 
 
 cdef class TimelineFields:
@@ -113,6 +131,14 @@ cdef class EvaluatorFastPath:
     # From a known label to whether it is the positive one, or to the canonical one of several.
     cdef dict _truth
     cdef bint _binary
+    cdef bint _numbers
+    cdef bint _sets
+    # The thresholds of labels, where they are several, and how many labels were declared.
+    cdef dict _limits
+    cdef Py_ssize_t _closed
+    # The sets of the event that was read last.
+    cdef object _true_set
+    cdef object _predicted_set
     # Whether True and False are labels, and True the positive one.
     cdef bint _of_bools
     cdef bint _true_is_positive
@@ -138,6 +164,10 @@ cdef class EvaluatorFastPath:
 
     cdef int _truth_of(self, label) except -2
     cdef bint _read(self, Event* event, y_true, y_pred, score, proba, weight) except -1
+    cdef bint _read_numbers(self, Event* event, y_true, y_pred) except -1
+    cdef bint _read_sets(self, Event* event, y_true, y_pred, score, proba) except -1
+    cdef object _known_set(self, labels)
+    cdef object _reached(self, dict scores, bint proba)
     cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1
     cdef bint _count(self, y_true, y_pred, score, proba, weight, event_time, slices) except -1
     cdef bint _count_few(self, y_true, y_pred, score) except -1

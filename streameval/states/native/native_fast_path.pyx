@@ -20,8 +20,9 @@ from cpython.dict cimport PyDict_Copy
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from cpython.set cimport PyFrozenSet_New
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.math cimport NAN, fabs, floor, rint
+from libc.math cimport NAN, fabs, floor, rint, signbit
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -35,6 +36,7 @@ from streameval.states.native.lookup cimport lookup
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_class_events cimport best_label
 from streameval.states.native.native_confusion cimport MOST_TOTAL
+from streameval.states.native.native_labels cimport F1, JACCARD, PRECISION, RECALL
 from streameval.states.native.native_tallies cimport LabelRun, NativeEventQueue
 
 __all__ = [
@@ -100,6 +102,7 @@ def explain_keywords(str name, explain):
 # Compared by identity: the default weight, and labels as binary states count them.
 cdef object _ONE = 1
 cdef object _ZERO = 0
+cdef object _NOUGHT = 0.0
 cdef NativeConfusionCells _EMPTY = NativeConfusionCells({})
 cdef object _FLOAT64 = np.float64
 cdef object _DATETIME = calendar.datetime
@@ -161,13 +164,15 @@ cdef class StateFastPath(WindowFastPath):
     """
 
     def bind(
-        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, counts,
+        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, tuple tallies, counts,
         ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple every, tuple refusing,
     ):  # fmt: skip
         """Count in these states from now on: see the attributes."""
         self._binary = binary
         self._index = index
         self._losses = losses
+        self._errors, self._label_tally, self._size_tally = tallies
+        self._tallied = any(tally is not None for tally in tallies)
         self._counts = counts
         self._classes = classes
         self._run = labels
@@ -180,7 +185,7 @@ cdef class StateFastPath(WindowFastPath):
         self._refuse_scores, self._refuse_labels, self._all_scores, self._all_labels = refusing
         self._more_labels = labels is not None or bool(queued[1] or fed[1] or fed[2])
         self._more = self._more_labels or classes is not None or any(queued) or any(fed)
-        self._takes_labels = counts is not None or self._more_labels
+        self._takes_labels = counts is not None or self._tallied or self._more_labels
         self._cells = None
         self._found = counts is None
 
@@ -252,6 +257,8 @@ cdef class StateFastPath(WindowFastPath):
                 at_once = False
             else:
                 self._found = self._find(event, &self._row, &self._column)
+        if at_once and self._tallied:
+            at_once = self._tally_ready(event)
         self._by_methods = not at_once
         if (
             self._by_methods or self._more_labels or not self._found
@@ -345,6 +352,8 @@ cdef class StateFastPath(WindowFastPath):
             return self._add_labels_to_all(event)
         if self._counts is not None:
             self._add_cell(event)
+        if self._tallied:
+            self._tally(event)
         return 0
 
     cdef int _add_cell(self, Event* event) except -1:
@@ -363,6 +372,8 @@ cdef class StateFastPath(WindowFastPath):
             self._counts.update(*self._label_fields(event))
         elif self._counts is not None:
             self._add_cell(event)
+        if self._tallied:
+            self._tally(event)
         if self._label_queues:
             self._push(self._label_queues, self._queued_labels, event, 1)
         if self._labelled:
@@ -371,6 +382,28 @@ cdef class StateFastPath(WindowFastPath):
             self._run.follow(self._true(event))
         if self._ordered:
             _update(self._ordered, (self._true(event),))
+        return 0
+
+    cdef bint _tally_ready(self, Event* event) except -1:
+        if self._errors is not None and not self._errors.ready(
+            event.truth, event.score, event.weight
+        ):
+            return False
+        if self._label_tally is not None and not self._label_tally.ready(
+            <object>event.y_true, <object>event.y_pred, event.weight
+        ):
+            return False
+        return self._size_tally is None or self._size_tally.ready(
+            <object>event.y_true, <object>event.y_pred, event.weight
+        )
+
+    cdef int _tally(self, Event* event) except -1:
+        if self._errors is not None:
+            self._errors.count(event.weight)
+        if self._label_tally is not None:
+            self._label_tally.count(event.weight)
+        if self._size_tally is not None:
+            self._size_tally.count(event.weight)
         return 0
 
     cdef int evict_labels(self, Event* event) except -1:
@@ -384,6 +417,14 @@ cdef class StateFastPath(WindowFastPath):
                 self._cells._cells.add(row, column, -1)
             else:
                 self._cells._cells.add(row, column, -event.weight)
+        if self._errors is not None and not self._errors.remove(
+            event.truth, event.score, event.weight
+        ):
+            self._errors._sums().revert(*self._label_fields(event))
+        if self._label_tally is not None:
+            self._label_tally.remove(<object>event.y_true, <object>event.y_pred, event.weight)
+        if self._size_tally is not None:
+            self._size_tally.remove(<object>event.y_true, <object>event.y_pred, event.weight)
         if self._more_labels:
             if self._label_queues:
                 self._push(self._label_queues, self._queued_labels, event, -1)
@@ -414,7 +455,7 @@ cdef class StateFastPath(WindowFastPath):
 
     cdef bint revert(self, Event* event) except -1:
         """Count one earlier event less; False, and nothing is changed, where Python has to."""
-        if self._more or not self.ready(event) or self._by_methods:
+        if self._more or self._tallied or not self.ready(event) or self._by_methods:
             return False
         if self._counts is not None and (
             not self._found
@@ -502,6 +543,69 @@ cdef class StateFastPath(WindowFastPath):
     def brier_score(self):
         return NAN if self._losses is None else self._losses.brier_score()
 
+    def subset_accuracy(self):
+        return NAN if self._size_tally is None else self._size_tally.accuracy()
+
+    def precision_micro(self):
+        return self._micro(PRECISION)
+
+    def recall_micro(self):
+        return self._micro(RECALL)
+
+    def f1_micro(self):
+        return self._micro(F1)
+
+    def jaccard_micro(self):
+        return self._micro(JACCARD)
+
+    def label_precision_macro(self):
+        return self._macro(PRECISION)
+
+    def label_recall_macro(self):
+        return self._macro(RECALL)
+
+    def label_f1_macro(self):
+        return self._macro(F1)
+
+    def label_jaccard_macro(self):
+        return self._macro(JACCARD)
+
+    def precision_samples(self):
+        return self._samples(PRECISION)
+
+    def recall_samples(self):
+        return self._samples(RECALL)
+
+    def f1_samples(self):
+        return self._samples(F1)
+
+    def jaccard_samples(self):
+        return self._samples(JACCARD)
+
+    cdef object _micro(self, int rule):
+        return NAN if self._label_tally is None else self._label_tally.micro(rule)
+
+    cdef object _macro(self, int rule):
+        return NAN if self._label_tally is None else self._label_tally.macro(rule)
+
+    cdef object _samples(self, int rule):
+        return NAN if self._size_tally is None else self._size_tally.samples(rule)
+
+    def mean_error(self):
+        return NAN if self._errors is None else self._errors.mean_error()
+
+    def mean_absolute_error(self):
+        return NAN if self._errors is None else self._errors.mean_absolute_error()
+
+    def mean_squared_error(self):
+        return NAN if self._errors is None else self._errors.mean_squared_error()
+
+    def root_mean_squared_error(self):
+        return NAN if self._errors is None else self._errors.root_mean_squared_error()
+
+    def r2(self):
+        return NAN if self._errors is None else self._errors.r2()
+
 
 # Windows ------------------------------------------------------------------
 
@@ -583,6 +687,8 @@ cdef class LastFastPath(WindowFastPath):
                 old.score = score
         else:
             old.y_true, old.y_pred, old.proba = <PyObject*>true, <PyObject*>predicted, <PyObject*>score
+            if states._errors is not None:
+                old.truth, old.score = true, predicted
         old.weight, old.given = weight, <PyObject*>weight
         same = old.weight == event.weight and (true is added[0] or true == added[0]) and (
             predicted is added[1] or predicted == added[1]
@@ -748,17 +854,20 @@ cdef class EvaluatorFastPath:
     """
 
     def _bind(
-        self, NativeLock lock, dict truth, bint binary, double threshold, double tolerance,
-        WindowFastPath total, dimensions, locate, timeline, time_unit, bint timed,
+        self, NativeLock lock, dict truth, str kernel, threshold, double tolerance, WindowFastPath total, dimensions, locate, timeline, time_unit, bint timed, Py_ssize_t closed,
     ):  # fmt: skip
         """Count in these windows from now on: see the attributes. Without a lock or a window, nothing."""
         self._readers = {}
         self._held = lock
         self._truth = truth
-        self._binary = binary
-        self._of_bools = binary and _ONE in truth and _ZERO in truth
+        self._binary = kernel == "two classes"
+        self._numbers = kernel == "numbers"
+        self._sets = kernel == "label sets"
+        self._closed = closed
+        self._of_bools = self._binary and _ONE in truth and _ZERO in truth
         self._true_is_positive = self._of_bools and truth[_ONE] is True
-        self._threshold = threshold
+        self._limits = threshold if type(threshold) is dict else None
+        self._threshold = 0.0 if self._limits is not None else threshold
         self._tolerance = tolerance
         self._total = total
         self._dimensions = list(dimensions)
@@ -830,8 +939,9 @@ cdef class EvaluatorFastPath:
         cdef Py_ssize_t arrival = 0
         if not self._read(&event, y_true, y_pred, score, proba, weight):
             return False
-        if event.scored and not self._binary:
-            scores = self._scores  # the event refers to them
+        if not self._binary:
+            # The event refers to them.
+            scores, true, predicted = self._scores, self._true_set, self._predicted_set
         if self._alone is not None:
             if not self._alone.ready(&event):
                 return False
@@ -918,6 +1028,10 @@ cdef class EvaluatorFastPath:
             else:
                 return False
         event.scored = False
+        if self._numbers:
+            return score is None and proba is None and self._read_numbers(event, y_true, y_pred)
+        if self._sets:
+            return self._read_sets(event, y_true, y_pred, score, proba)
         if not self._binary:
             event.y_true = lookup(self._truth, y_true)
             if event.y_true is NULL:
@@ -954,6 +1068,85 @@ cdef class EvaluatorFastPath:
         truth = self._truth_of(y_pred)
         event.predicted = truth > 0
         return truth >= 0
+
+    cdef bint _read_numbers(self, Event* event, y_true, y_pred) except -1:
+        """:meth:`_read` of a number and its prediction."""
+        if not (PyFloat_CheckExact(y_true) and PyFloat_CheckExact(y_pred)):
+            return False
+        event.truth, event.score = PyFloat_AS_DOUBLE(y_true), PyFloat_AS_DOUBLE(y_pred)
+        # The error's difference from itself is nan where it, or one of the two, is not finite.
+        cdef double error = event.truth - event.score
+        if error - error != 0.0:
+            return False
+        if event.truth == 0.0:
+            y_true = _NOUGHT  # and not -0.0
+        if event.score == 0.0:
+            y_pred = _NOUGHT
+        event.y_true, event.y_pred = <PyObject*>y_true, <PyObject*>y_pred
+        event.positive = event.predicted = False
+        return True
+
+    cdef bint _read_sets(self, Event* event, y_true, y_pred, score, proba) except -1:
+        """:meth:`_read` of sets of labels, of which the second may follow from scores."""
+        if score is not None and proba is not None:
+            return False
+        self._true_set, self._predicted_set = self._known_set(y_true), None
+        if self._true_set is None:
+            return False
+        event.positive, event.score = False, 0.0
+        given = score if proba is None else proba
+        if given is not None:
+            if type(given) is not dict:
+                return False
+            self._predicted_set = self._reached(<dict>given, proba is not None)
+            if self._predicted_set is None:
+                return False
+            self._scores = PyDict_Copy(<dict>given)
+            event.scored, event.proba = True, <PyObject*>self._scores
+        if y_pred is not None:
+            self._predicted_set = self._known_set(y_pred)
+        if self._predicted_set is None:
+            return False
+        event.y_true, event.y_pred = <PyObject*>self._true_set, <PyObject*>self._predicted_set
+        return True
+
+    cdef object _known_set(self, labels):
+        """A frozen set of canonical labels; None where Python has to make it."""
+        cdef PyObject* found
+        if type(labels) is not set and type(labels) is not frozenset:
+            return None
+        for label in labels:
+            found = lookup(self._truth, label)
+            # True equals 1, and would be found.
+            if found is NULL or type(<object>found) is not type(label):
+                return None
+        return PyFrozenSet_New(labels)
+
+    cdef object _reached(self, dict scores, bint proba):
+        """The frozen set of the labels whose scores reach their threshold; None as above."""
+        cdef PyObject* found
+        cdef double number, limit = self._threshold
+        if self._closed and len(scores) != self._closed:
+            return None
+        reached = []
+        for label, score in scores.items():
+            found = lookup(self._truth, label)
+            if found is NULL or type(<object>found) is not type(label):
+                return None
+            if not PyFloat_CheckExact(score):
+                return None
+            number = PyFloat_AS_DOUBLE(score)
+            # The difference is nan for a score that is nan or infinite; -0.0 is to become 0.0.
+            if number - number != 0.0 or (number == 0.0 and signbit(number)):
+                return None
+            if proba and not 0.0 <= number <= 1.0:
+                return None
+            if self._limits is not None:
+                found = lookup(self._limits, label)
+                limit = 0.5 if found is NULL else <object>found
+            if number >= limit:
+                reached.append(label)
+        return PyFrozenSet_New(reached)
 
     cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1:
         """:meth:`_read` of the scores of several classes, and of the predicted label."""

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from streameval.states.native.exact128 cimport SignedWide, Wide
+from streameval.states.native.exact128 cimport SignedWide, U256, Wide
 
 
 cdef extern from "loss_tally.hpp" namespace "streameval" nogil:
@@ -47,6 +47,51 @@ cdef class NativeLossTally:
     cdef double _mean(self, SignedWide held, SignedWide more) noexcept
     cpdef double log_loss(self) except? -2
     cpdef double brier_score(self) except? -2
+
+
+cdef extern from "error_tally.hpp" namespace "streameval" nogil:
+    cbool number_units(double value, SignedWide* units)
+    U256 negative(const U256& value)
+    cbool is_negative(const U256& value)
+    int NUMBER_UNIT
+
+    cdef cppclass ErrorTally:
+        int64_t weight
+        int64_t moved
+        U256 truths
+        U256 given
+        U256 truth_squares
+        U256 products
+        U256 given_squares
+        U256 under
+        void count(SignedWide truth, SignedWide prediction, int64_t by)
+        void add(const ErrorTally& more)
+        void clear()
+        double mean_error()
+        double mean_absolute_error()
+        double mean_squared_error()
+        double root_mean_squared_error()
+        double r2()
+
+    int64_t MOST_ERRORS "streameval::ErrorTally::most_moved"
+
+
+cdef class NativeErrorTally:
+    # What was counted since it was last handed over; the sums that get it, and both together.
+    cdef ErrorTally _tally
+    cdef object _sums
+    cdef ErrorTally _held
+    cdef bint _known
+    cdef bint _open
+    # The event that was last found ready.
+    cdef SignedWide _truth
+    cdef SignedWide _prediction
+
+    cdef bint ready(self, double truth, double prediction, int64_t weight) except -1
+    cdef bint _look_up(self) except -1
+    cdef void count(self, int64_t weight) noexcept
+    cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept
+    cdef ErrorTally _both(self) noexcept
 
 
 cdef struct QueuedEvent:

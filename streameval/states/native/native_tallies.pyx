@@ -15,9 +15,17 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
 
-from streameval.states.native.exact128 cimport SignedWide, Wide, signed_integer, signed_wide
+from streameval.states.native.exact128 cimport (
+    SignedWide,
+    U256,
+    Wide,
+    long_integer,
+    long_wide,
+    signed_integer,
+    signed_wide,
+)
 
-__all__ = ["LabelRun", "NativeEventQueue", "NativeLossTally"]
+__all__ = ["LabelRun", "NativeErrorTally", "NativeEventQueue", "NativeLossTally"]
 
 
 cdef enum:
@@ -110,6 +118,131 @@ cdef class NativeLossTally:
     cpdef double brier_score(self) except? -2:
         """The metric; nan where it has to be read there."""
         return self._mean(self._brier, self._tally.brier) if self.ready(0) else NAN
+
+
+cdef inline object _number(const U256& value):
+    """An integer of two's complement."""
+    return -long_integer(negative(value)) if is_negative(value) else long_integer(value)
+
+
+@cython.final
+cdef class NativeErrorTally:
+    """Counts numbers of whole weight for an ``ErrorSums``, which takes their sums before use."""
+
+    def __init__(self, sums):
+        self._sums = ref(sums)
+
+    cdef bint ready(self, double truth, double prediction, int64_t weight) except -1:
+        """Whether :meth:`count` may be called, with an event of these numbers."""
+        if not self._known:
+            self._look_up()
+        return (
+            self._open
+            # What the sums hold, and what was moved since, have one half of the room each.
+            and weight < MOST_ERRORS // 2 - self._tally.moved
+            and number_units(truth, &self._truth)
+            and number_units(prediction, &self._prediction)
+        )
+
+    cdef void count(self, int64_t weight) noexcept:
+        """Count the event that was last found ready."""
+        self._tally.count(self._truth, self._prediction, weight)
+
+    def count_many(
+        self, const double[::1] truth, const double[::1] prediction, const int64_t[::1] weight=None
+    ):
+        """Count events; the places of those that the state has to count, None: all of them."""
+        cdef SignedWide one = 0, other = 0
+        cdef int64_t by = 1
+        cdef Py_ssize_t n
+        cdef bint weighted = weight is not None
+        if not self._known:
+            self._look_up()
+        if not self._open:
+            return None
+        rest = []
+        for n in range(truth.shape[0]):
+            if weighted:
+                by = weight[n]
+            if (
+                by < MOST_ERRORS // 2 - self._tally.moved
+                and number_units(truth[n], &one)
+                and number_units(prediction[n], &other)
+            ):
+                self._tally.count(one, other, by)
+            else:
+                rest.append(n)
+        return rest
+
+    cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept:
+        """Count an event less that was counted before; False where the state has to."""
+        cdef SignedWide one = 0, other = 0
+        if not (
+            weight < MOST_ERRORS // 2 - self._tally.moved
+            and number_units(truth, &one)
+            and number_units(prediction, &other)
+        ):
+            return False
+        self._tally.count(one, other, -weight)
+        return True
+
+    def take(self):
+        """Weight and sums since the last call, and the unit; None where nothing was counted."""
+        cdef ErrorTally tally = self._tally
+        self._known = False
+        if not tally.moved:
+            return None
+        self._tally.clear()
+        return (
+            tally.weight, _number(tally.truths), _number(tally.given),
+            _number(tally.truth_squares), _number(tally.products), _number(tally.given_squares),
+            _number(tally.under), NUMBER_UNIT,
+        )
+
+    cdef bint _look_up(self) except -1:
+        cdef ErrorTally held
+        sums = self._sums()
+        # Takes what was counted; None where they are no such integers.
+        units = None if sums is None else sums.in_units(NUMBER_UNIT)
+        self._open = False
+        if units is not None and units[0] < MOST_ERRORS // 2:
+            held.weight = units[0]
+            held.truths, held.given = _long(units[1]), _long(units[2])
+            held.truth_squares, held.products = _long(units[3]), _long(units[4])
+            held.given_squares, held.under = _long(units[5]), _long(units[6])
+            self._held = held
+            self._open = True
+        self._known = True
+        return self._open
+
+    cdef ErrorTally _both(self) noexcept:
+        cdef ErrorTally both = self._held
+        both.add(self._tally)
+        return both
+
+    def _read(self):
+        if not self._known:
+            self._look_up()
+        return self._open
+
+    def mean_error(self):
+        return self._both().mean_error() if self._read() else NAN
+
+    def mean_absolute_error(self):
+        return self._both().mean_absolute_error() if self._read() else NAN
+
+    def mean_squared_error(self):
+        return self._both().mean_squared_error() if self._read() else NAN
+
+    def root_mean_squared_error(self):
+        return self._both().root_mean_squared_error() if self._read() else NAN
+
+    def r2(self):
+        return self._both().r2() if self._read() else NAN
+
+
+cdef inline U256 _long(object number) except *:
+    return long_wide(number & ((1 << 256) - 1))
 
 
 @cython.final

@@ -19,11 +19,11 @@ from streameval.states.sums.fixed_point import Limbs, chunks, sum_limbs
 
 _MANTISSA_BITS = 53
 
-_MOST_SHIFT = 3 * 1074
-"""The square of the smallest float times the smallest float."""
+_MOST_SHIFT = 5 * 1074
+"""The fourth power of the smallest float times the smallest float, as a weight."""
 
-_MOST_BITS = _MOST_SHIFT + 3 * 1024 + 64
-"""Bits of 2**64 terms as large as a float times a float squared can be."""
+_MOST_BITS = _MOST_SHIFT + 5 * 1024 + 64
+"""Bits of 2**64 terms as large as a weight times the fourth power of a float can be."""
 
 _INVERSE_BITS = 128
 """Bits of 1 / unit that scale exact sums."""
@@ -35,6 +35,28 @@ def nearest_float(numerator: int, denominator: int) -> float:
         return numerator / denominator
     except OverflowError:
         return -math.inf if numerator < 0 else math.inf
+
+
+_ROOT_BITS = 128
+"""Bits of a quotient whose root is taken as an integer."""
+
+_SMALL, _LARGE = 2.0**-1000, 2.0**1000
+"""Between these a quotient loses no digits to the ends of the range of floats."""
+
+
+def nearest_root(numerator: int, denominator: int) -> float:
+    """The square root of a fraction from 0, of any size, to one unit in the last place."""
+    try:
+        quotient = numerator / denominator
+    except OverflowError:
+        quotient = 0.0
+    if _SMALL < quotient < _LARGE:
+        return math.sqrt(quotient)
+    # Half the difference of the sizes, so that the quotient has some 128 bits.
+    shift = (_ROOT_BITS + denominator.bit_length() - numerator.bit_length()) // 2
+    up, down = (2 * shift, 0) if shift >= 0 else (0, -2 * shift)
+    root = math.isqrt((numerator << up) // (denominator << down))
+    return nearest_float(root << max(0, -shift), 1 << max(0, shift))
 
 
 def scaled_sum(
@@ -55,6 +77,16 @@ def _whole(x: WeightArray) -> tuple[IntArray, IntArray]:
     mantissa, exponent = np.frexp(x)
     whole = (mantissa * float(1 << _MANTISSA_BITS)).astype(np.int64)
     return whole, exponent.astype(np.int64) - _MANTISSA_BITS
+
+
+def largest_shift(sums: Iterable[ExactSum]) -> int:
+    """The least power of two that is a denominator of all sums, as they are held."""
+    return max([each._shift for each in sums])
+
+
+def numerators(sums: Iterable[ExactSum], shift: int) -> list[int]:
+    """The numerators over 2**shift, which is at least :func:`largest_shift`."""
+    return [each._numerator << (shift - each._shift) for each in sums]
 
 
 class ExactSum:
@@ -135,6 +167,9 @@ class ExactSum:
         new = +self
         new._numerator *= times
         return new
+
+    def __bool__(self) -> bool:
+        return self._numerator != 0
 
     def __pos__(self) -> ExactSum:
         new = ExactSum()

@@ -395,6 +395,8 @@ class SumVector:
         for name, place in self._layout.places.items():
             value = values[place]
             form[name] = value.to_state() if type(value) is ExactSum else value
+            if self.FIELDS[name].kind is ExactSum and type(place) is slice:
+                form[name] = [one.to_state() for one in value]
         return form
 
     def __getstate__(self) -> object:
@@ -403,8 +405,9 @@ class SumVector:
     def __setstate__(self, state: Any) -> None:
         read = type(self).from_state(state)
         SumVector.__init__(self, read._size)
-        for name in ("_exact", "_values", *type(self).__slots__):
-            setattr(self, name, getattr(read, name))
+        for name in ("_exact", "_values", "_cells", *type(self).__slots__):
+            if name != "__weakref__":
+                setattr(self, name, getattr(read, name))
 
     @classmethod
     def from_state(cls, data: Any) -> Self:
@@ -427,8 +430,12 @@ class SumVector:
         for key, field in self.FIELDS.items():
             most = None if field.most is None else MOST_WEIGHT * field.most
             length, value = field.length(self._size), fields[key]
-            if field.kind is ExactSum:
+            if field.kind is ExactSum and length is None:
                 value = ExactSum.from_state(value, f"{self.NAME}.{key}")
+            elif field.kind is ExactSum:
+                if type(value) is not list or len(value) != length:
+                    fields.refuse(key, f"a list of {length} sums", value)
+                value = [ExactSum.from_state(one, f"{self.NAME}.{key}") for one in value]
             elif length is None:
                 value = fields.weight(key, most)
             else:
@@ -444,8 +451,11 @@ class SumVector:
         factors = [factor for _, factor in parts]
         for name, field in cls.FIELDS.items():
             columns = [part[name] for part, _ in parts]
-            if field.kind is ExactSum:
+            if field.kind is ExactSum and field.size is None:
                 form[name] = scaled_sum(columns, factors, unit, field.power)
+            elif field.kind is ExactSum:
+                each = zip(*columns, strict=True)
+                form[name] = [scaled_sum(one, factors, unit, field.power) for one in each]
             elif field.size is None:
                 form[name] = total_over(zip(columns, factors, strict=True), unit)
             else:

@@ -14,17 +14,19 @@ import { panel as models } from "./models.js";
 import { panel as opened } from "./opened.js";
 import { panel as overTime } from "./over_time.js";
 import { panel as predictions } from "./predictions.js";
+import { panel as perLabel } from "./per_label.js";
 import { panel as quarantine } from "./quarantine.js";
 import { refresher } from "./refresh.js";
 import { panel as slices } from "./slices.js";
 import { panel as source } from "./source.js";
+import { labelOf } from "./tasks.js";
 import * as text from "./text.js";
 import { panel as tiles } from "./tiles.js";
 import * as waiting from "./waiting.js";
 
 /** The page's sections, from top to bottom. */
 const PANELS = [
-  opened, tiles, overTime, predictions, models, curves, slices, confusion, labels, source, quarantine, alerts,
+  opened, tiles, overTime, predictions, models, perLabel, curves, slices, confusion, labels, source, quarantine, alerts,
 ];
 
 const known = {
@@ -42,8 +44,9 @@ const known = {
 /** @returns {Page["chosen"]} */
 function addressed() {
   const query = new URLSearchParams(location.search);
-  const [window, metric, slice, model] = ["window", "metric", "slice", "model"].map((name) => query.get(name));
-  return { window, metric, slice, model };
+  const names = ["window", "metric", "slice", "model", "label"];
+  const [window, metric, slice, model, label] = names.map((name) => query.get(name));
+  return { window, metric, slice, model, label };
 }
 const chosen = addressed();
 
@@ -71,6 +74,12 @@ const page = {
     drawAll();
     drawView();
     loads.now("page", ...(chosen.model === "" ? ["slices"] : []));
+  },
+  chooseLabel(name) {
+    chosen.label = name;
+    history.replaceState(null, "", address());
+    drawAll();
+    loads.now("page");
   },
   addressOf: (slice) => address({ ...chosen, slice }),
   openSlice(name) {
@@ -111,10 +120,11 @@ const modelNames = () => known.status?.run?.models ?? [];
 /** Tiles, curves, confusion and the metric over time: of one answer, so that they agree. @param {AbortSignal} signal */
 async function view(signal) {
   const { window, metric, slice, model } = chosen;
+  const label = labelOf(known.status?.run, chosen.label);
   const models = model === "" ? modelNames() : [model ?? modelNames()[0] ?? ""];
   try {
     const views = await Promise.all(models.map(async (one) => (
-      { model: one, view: await ask("/api/view", { window, metric, slice, model: one }, { signal }) })));
+      { model: one, view: await ask("/api/view", { window, metric, slice, model: one, label }, { signal }) })));
     Object.assign(known, { views, slice, model, missing: "" });
   } catch (error) {
     // A window without the slice is no error of the page.
@@ -131,7 +141,7 @@ function changePart() {
   known.missing = "";
   byId("page").setAttribute("aria-busy", "true");
   drawAll();
-  loads.now("page", "predictions", "models", "slices", "classes");
+  loads.now("page", "predictions", "models", "slices", "classes", "by-label");
 }
 
 function drawView() {

@@ -5,6 +5,7 @@ import { ask } from "./api.js";
 import { clear, draw, ink } from "./charts.js";
 import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import { sortable } from "./table.js";
+import { shows } from "./tasks.js";
 import * as text from "./text.js";
 
 const MOST_CONFUSIONS = 50;
@@ -128,6 +129,7 @@ export const panel = {
       make("h3", { id: "examples-title" }), hiddenNote("examples-note"), examples.node),
     details),
   counted: true,
+  hidden: ({ status }) => !shows(status.run, "confusion"),
   start(page) {
     reload = () => page.reload("examples");
     details.addEventListener("toggle", () => page.reload("classes"));

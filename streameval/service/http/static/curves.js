@@ -1,8 +1,9 @@
 // @ts-check
-// ROC, precision and recall, calibration.
+// ROC, precision and recall, calibration; of numbers their residuals.
 
 import { clear, draw, legend, lineOf } from "./charts.js";
-import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
+import { byId, control, hiddenNote, make, note, options, section, setText } from "./dom.js";
+import { labelOf, shownOf, shows } from "./tasks.js";
 import * as text from "./text.js";
 
 /** @typedef {import("./charts.js").Theme} Theme */
@@ -22,6 +23,10 @@ const CURVES = {
     title: "Calibration", picture: calibration,
     about: "Observed frequency of the positive class against the predicted probability. Bars: events in each bin.",
   },
+  residuals: {
+    title: "Residuals", picture: residuals,
+    about: "Events by what their true number is above the predicted one; left of 0 predictions are too high.",
+  },
 };
 /** @typedef {keyof typeof CURVES} Name */
 
@@ -30,25 +35,39 @@ const articles = Object.entries(CURVES).map(([name, { title, about }]) =>
     make("h3", {}, title), make("p", { class: "explain" }, about),
     hiddenNote(`${name}-note`), make("div", { id: `${name}-chart`, class: "chart square" })));
 
+const select = make("select", {});
+const label = control("Label", select);
+label.id = "curves-label";
+
 /** @type {Panel} */
 export const panel = {
-  node: section("curves", "Curves", { framed: false },
+  node: section("curves", "Curves", { framed: false, controls: [label] },
     hiddenNote("curves-note"), make("div", { class: "three" }, ...articles)),
   counted: true,
+  hidden: ({ status }) => !shows(status.run, "curves"),
+  start(page) {
+    select.addEventListener("change", () => page.chooseLabel(select.value));
+  },
+  show({ status, chosen }) {
+    const label = labelOf(status.run, chosen.label);
+    byId("curves-label").hidden = label === null;
+    const names = new Set([...(status.run?.labels ?? []).map(String), ...(label === null ? [] : [label])]);
+    options(select, [...names].map((name) => [name, text.visible(name, 60)]), label);
+  },
   draw: show,
 };
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
 function show(view, { status, chosen, views }) {
-  const task = status.run?.task;
+  const { without } = shownOf(status.run);
   const has = status.run?.curves[view.window.name] ?? [];
   // A multi-class task has no ROC curve; a binary one may lack it because no scores were given.
   const served = Object.values(view.curves).filter(({ curve }) => curve in CURVES);
-  const shown = served.filter(({ curve }) => task === "binary" || has.includes(curve));
+  const shown = served.filter(({ curve, columns }) => (
+    without === "" || has.includes(curve) || Object.keys(columns).length > 0));
   for (const name of Object.keys(CURVES)) byId(name).hidden = !shown.some(({ curve }) => curve === name);
   const absent = shown.length < served.length;
-  note(byId("curves-note"), !absent ? "" :
-    "ROC, precision and recall curves are about one class against another: tasks of more classes have none.");
+  note(byId("curves-note"), absent ? without : "");
   if (shown.length === 0) return;
   const model = views.length > 1 ? "all models" : views[0].model;
   setText(byId("curves-about"), text.about(view.window, { numbers: true, slice: chosen.slice, model }));
@@ -186,6 +205,24 @@ function calibration(all) {
       yaxis: { ...unit, title: "observed frequency", domain: [0.3, 1] },
       yaxis2: { title: "events", domain: [0, 0.2], rangemode: "tozero", nticks: 3 }, barmode: "overlay",
       ...named(all, measure, theme, "left", 0.94),
+    },
+  }));
+}
+
+/** @param {Drawn[]} all */
+function residuals([{ columns: { low, high, events } }]) {
+  const about = events.map((count, n) => `${text.value(low[n])} to ${text.value(high[n])}<br>` +
+    text.plural(count ?? 0, "event"));
+  const words = `Residuals from ${text.value(low[0])} to ${text.value(high.at(-1))}`;
+  draw("residuals-chart", words, (theme) => ({
+    data: [{
+      type: "bar", x: low.map((from, n) => (Number(from) + Number(high[n])) / 2), y: events,
+      width: low.map((from, n) => 0.92 * (Number(high[n]) - Number(from))),
+      text: about, textposition: "none", hovertemplate: "%{text}<extra></extra>", marker: { color: theme.first },
+    }],
+    layout: {
+      xaxis: { title: "true less predicted", zeroline: true, zerolinecolor: theme.muted },
+      yaxis: { title: "events", rangemode: "tozero" },
     },
   }));
 }

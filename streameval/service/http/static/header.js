@@ -3,6 +3,7 @@
 
 import { affected } from "./alerts.js";
 import { byId, make, note, setText } from "./dom.js";
+import { shownOf } from "./tasks.js";
 import * as text from "./text.js";
 import { intervalOf, words } from "./whisker.js";
 
@@ -32,10 +33,8 @@ export function what(status) {
   const run = status?.run;
   setText(byId("version"), status ? `streameval ${status.version}` : "");
   if (!run) return note(byId("what"), "");
-  const classes = run.task === "binary"
-    ? `positive class ${text.label(run.positive)}`
-    : text.plural(run.classes, "class", "classes");
-  note(byId("what"), `${run.task === "binary" ? "Binary" : "Multi-class"} · ${classes}`);
+  const { name, labels } = shownOf(run);
+  note(byId("what"), [name, labels(run)].filter(Boolean).join(" · "));
   document.title = `${run.task} · streameval`;
 }
 

@@ -38,11 +38,17 @@ export function lag(unit, left) {
   return unit === "bytes" ? bytes(left) : unit === "records" ? plural(left, "record") : whole(left);
 }
 
-/** A metric's value with four decimals; large ones with fewer. Undefined is a dash, never 0. @param {unknown} number */
+/**
+ * A metric's value with four decimals; large ones with fewer, the largest with a power of ten.
+ * Undefined is a dash, never 0.
+ *
+ * @param {unknown} number
+ */
 export function value(number) {
   if (typeof number !== "number") return NOTHING;
   const size = Math.abs(number);
   if (size !== 0 && size < 0.00005) return number.toExponential(1);
+  if (size >= 1e9) return number.toExponential(3);
   return number.toFixed(size < 100 ? 4 : 1);
 }
 

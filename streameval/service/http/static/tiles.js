@@ -25,7 +25,9 @@ export const panel = {
 /** "0 to 1, more is better" @param {Api.Definition | undefined} meaning */
 export function range(meaning) {
   if (!meaning) return "";
-  const span = meaning.high === null ? `${meaning.low} and more` : `${meaning.low} to ${meaning.high}`;
+  const { low, high } = meaning;
+  const span = low === null ? (high === null ? "any number" : `${high} and less`)
+    : high === null ? `${low} and more` : `${low} to ${high}`;
   const better = { up: "more is better", down: "less is better", none: "" }[meaning.direction];
   return better ? `${span}, ${better}` : span;
 }
@@ -115,8 +117,10 @@ function showInterval({ interval }, given, { level, meaning, whole }) {
   const dashed = whole === null ? "" : `; dashed: all events, ${text.value(whole)}`;
   interval.title = `${percent(level)} interval (${method}${older})${dashed}`;
   // A metric without a greatest value is shown up to 1, or to what there is.
+  // One without a least value from 0, or from what there is.
   const most = Math.max(1, value, whole ?? 1, Number.isFinite(ends.high) ? ends.high : 1);
-  const scale = { low: meaning?.low ?? Math.min(0, value), high: meaning?.high ?? most };
+  const least = Math.min(0, value, whole ?? 0, Number.isFinite(ends.low) ? ends.low : 0);
+  const scale = { low: meaning?.low ?? least, high: meaning?.high ?? most };
   interval.replaceChildren(
     make("span", { class: "visually-hidden" }, `${percent(level)} interval `), words(ends),
     whisker({ value, ends, scale, reference: whole }));

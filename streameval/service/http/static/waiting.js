@@ -2,6 +2,7 @@
 // What there is to see and to do before the first labelled event.
 
 import { byId, make } from "./dom.js";
+import { shownOf } from "./tasks.js";
 import * as text from "./text.js";
 
 const origin = location.origin;
@@ -14,10 +15,8 @@ function curl(path, lines) {
 
 /** @param {Api.Run | null} run */
 function examples(run) {
-  const positive = run?.positive ?? true;
-  const multiclass = run?.task === "multiclass";
-  const prediction = multiclass ? { y_pred: "cat" } : { score: 0.83 };
-  const truth = { y_true: multiclass ? "dog" : positive };
+  const { prediction, truth: label } = shownOf(run);
+  const truth = { y_true: label(run) };
   if (run && !run.join) return [curl("/v1/predictions", [{ id: "1", ...prediction, ...truth }])];
   return [curl("/v1/predictions", [{ id: "1", ...prediction }]), curl("/v1/labels", [{ id: "1", ...truth }])];
 }

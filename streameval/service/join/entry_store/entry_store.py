@@ -16,7 +16,7 @@ an entry is found never depends on that, nor on a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _NATIVE = compiled("streameval.service.native.native_key_table")
 
+FLOATS = ("score", "weight")
+"""The columns of a binary task's payloads whose values are finite floats, or None."""
+
 _NEVER = 2**63 - 1
 _BEFORE_ALL = -(2**63)
 
@@ -50,8 +53,8 @@ _PACKED = {kind.__struct_config__.tag: kind for kind in (Unlabelled, Labelled, C
 class _Generation:
     __slots__ = ("entries", "oldest", "written")
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.entries = key_table(columns)
+    def __init__(self, floats: Sequence[bool]) -> None:
+        self.entries = key_table(floats)
         self.oldest = _NEVER
         """No entry's newest time is before this one."""
         self.written: list[Appended] = []
@@ -93,11 +96,13 @@ class EntryStore:
         spread_us: int = 2**62,  # entries whose times are further apart do not share a segment
         hot: int = 0,  # most entries in memory besides those that are not written yet
         columns: Sequence[str] = (),  # of the payloads
+        floats: Container[str] = FLOATS,  # those of them that are finite floats, or None
     ) -> None:
         self._hot = hot
         self._columns = columns
-        self._young = _Generation(columns)
-        self._old = _Generation(columns)
+        self._floats = [column in floats for column in columns]
+        self._young = _Generation(self._floats)
+        self._old = _Generation(self._floats)
         self._border: int | None = None
         self._disk = SegmentStore(connection, spread_us)
 
@@ -181,12 +186,27 @@ class EntryStore:
 
     # By columns, in compiled code
 
+    def payloads(self, records: EventColumns) -> list[Column]:
+        """The payloads of predictions by columns: arrays of floats with nan for None, or lists."""
+        rows = records.rows
+        found: list[Column] = []
+        for name, are_floats in zip(self._columns, self._floats, strict=True):
+            column = records.columns.get(name)
+            if are_floats:
+                floats = np.full(rows, np.nan) if column is None else column
+                found.append(np.asarray(floats, dtype=np.float64))
+            elif column is None:
+                found.append([None] * rows)
+            else:
+                found.append(column.tolist() if isinstance(column, np.ndarray) else column)
+        return found
+
     def predict(
         self,
         keys: list[str],
         times: IntArray,
         partition: int,
-        payload: list[Column],  # as payload_columns returns it
+        payload: list[Column],  # as payloads() returns it
         labels: list[Any] | None = None,
     ) -> BoolArray | None:
         """Insert predictions, or complete records, of unknown ids; returns which were inserted."""
@@ -230,7 +250,7 @@ class EntryStore:
         if versions.keys and (self.held > self._hot or 2 * len(young.entries) > self._hot):
             # Between two checkpoints all of the older generation is on disk.
             self._drop_old()
-            self._old, self._young = young, _Generation(self._columns)
+            self._old, self._young = young, _Generation(self._floats)
             # A quarter of the limit: it will grow to half of it, in one step more.
             self._young.entries.reserve(self._hot // 4)
         return EntryChanges(young, versions, forgotten)
@@ -254,7 +274,7 @@ class EntryStore:
         """Drop the older generation from memory, all of which is on disk."""
         for appended in self._old.written:
             self._disk.index(appended)
-        self._old = _Generation(self._columns)
+        self._old = _Generation(self._floats)
 
 
 KeyTable: TypeAlias = "PortableKeyTable | NativeKeyTable"
@@ -310,30 +330,9 @@ class PortableKeyTable:
         return Versions.of(keys, list(map(self._values.__getitem__, keys)))
 
 
-def key_table(columns: Sequence[str] = ()) -> KeyTable:
-    """An empty table of the backend in use, for payloads of these columns."""
+def key_table(floats: Sequence[bool] = ()) -> KeyTable:
+    """An empty table of the backend in use; of each column of payloads, whether it is floats."""
     if _NATIVE is None:
         return PortableKeyTable()
-    table: KeyTable = _NATIVE.NativeKeyTable(list(map(_holds_floats, columns)), _PACKED, ENCODE)
+    table: KeyTable = _NATIVE.NativeKeyTable(floats, _PACKED, ENCODE)
     return table
-
-
-def _holds_floats(column: str) -> bool:
-    """Whether all values of a payload's column are finite floats, or None."""
-    return column.partition(":")[0] in ("score", "weight")
-
-
-def payload_columns(layout: Sequence[str], records: EventColumns) -> list[Column]:
-    """The payloads of predictions by columns: arrays of floats with nan for None, or lists."""
-    rows = records.rows
-    found: list[Column] = []
-    for name in layout:
-        column = records.columns.get(name)
-        if _holds_floats(name):
-            floats = np.full(rows, np.nan) if column is None else column
-            found.append(np.asarray(floats, dtype=np.float64))
-        elif column is None:
-            found.append([None] * rows)
-        else:
-            found.append(column.tolist() if isinstance(column, np.ndarray) else column)
-    return found

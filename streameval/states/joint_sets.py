@@ -1,0 +1,156 @@
+"""Sets of labels of several models on the same events: how many labels each has right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError, StateError
+from streameval.events.event import EventBatch
+from streameval.events.values import BoolArray, IntArray, Weight
+from streameval.states.fields import (
+    Fields,
+    cell_weights,
+    check_mergeable,
+    same_forms,
+)
+from streameval.states.sums.cell_sums import weights_by
+from streameval.states.sums.sum_vector import Form, Parts, SumVector
+from streameval.tasks.comparison import MAX_MODELS
+
+
+@dataclass(frozen=True, slots=True)
+class SetColumns:
+    """Cells of numbers of labels, column by column."""
+
+    true: IntArray
+    hits: IntArray
+    """Of shape (n, models), as ``predicted``."""
+    predicted: IntArray
+    weight: npt.NDArray[Any]
+
+    def right(self, model: int) -> BoolArray:
+        """Whether a model predicted the true labels and no others."""
+        hits, predicted = self.hits[:, model], self.predicted[:, model]
+        right: BoolArray = (hits == self.true) & (hits == predicted)
+        return right
+
+
+class JointSets(SumVector):
+    """Weight of the events of each number of true labels, and of each model's right and predicted.
+
+    The difference of two models in any ratio of an event's numbers follows, and its variance.
+
+    >>> sets = JointSets()
+    >>> sets.update(2, (), 1, (1, 1, 2, 3))
+    >>> sets.columns().hits.tolist(), sets.columns().predicted.tolist()
+    ([[1, 2]], [[1, 3]])
+    """
+
+    __slots__ = ()
+    NAME = "joint_sets"
+    VALIDATED = True
+    KEYS = frozenset({"exact", "models", "sizes", "cells"})
+
+    @property
+    def models(self) -> int:
+        """Number of models; 0 without an event."""
+        return len(next(iter(self._cells), ())) // 2
+
+    @property
+    def total(self) -> Weight:
+        """Weight of all events; O(cells)."""
+        return sum(self._cells.values())
+
+    weight = total
+
+    def columns(self) -> SetColumns:
+        """The cells, ascending."""
+        cells = sorted(self._cells.items())
+        table = np.array([key for key, _ in cells], dtype=np.int64)
+        table = table.reshape(len(cells), 1 + 2 * self.models)
+        weight = cell_weights([weight for _, weight in cells], exact=self._exact)
+        if type(weight) is list:
+            weight = np.array(weight, dtype=object)
+        return SetColumns(table[:, 0], table[:, 1::2], table[:, 2::2], weight)
+
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[int, ...]:
+        self._check_models(len(y_pred) // 2)
+        return (y_true, *y_pred)
+
+    def _check_models(self, models: int) -> None:
+        if self.models not in (0, models):
+            raise InputError("y_pred", expected=f"sets of {self.models} models", got=str(models))
+
+    def _add(self, terms: tuple[int, ...], weight: Weight) -> None:
+        self._add_cell(terms, weight)
+
+    def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
+        batch = y_true
+        self._check_models(batch.y_pred.shape[1] // 2)
+        table = np.column_stack([batch.y_true, batch.y_pred])
+        distinct, codes = np.unique(table, axis=0, return_inverse=True)
+        weights = weights_by(codes.ravel(), len(distinct), weight)
+        for key, by in zip(map(tuple, distinct.tolist()), weights, strict=True):
+            self._add_cell(key, by if self._exact else float(by))
+
+    def _fault(self, terms: tuple[int, ...] | None = None) -> str:
+        return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return InputError(
+            "revert",
+            expected="an event that was counted before",
+            got="one with as many labels true, predicted and right as none that is left",
+            remedy="revert takes the event with the very values that update was given",
+        )
+
+    def _check_merge(self, other: Any) -> None:
+        check_mergeable(self, other)
+        if 0 != other.models != self.models != 0:
+            raise StateError(f"merge: expected sets of {self.models} models, got {other.models}")
+
+    def to_state(self) -> Form:
+        """Plain data; equal content gives equal data."""
+        cells = self.columns()
+        table = np.empty((len(cells.true), 1 + 2 * self.models), dtype=np.int64)
+        table[:, 0], table[:, 1::2], table[:, 2::2] = cells.true, cells.hits, cells.predicted
+        weight = cells.weight.tolist() if cells.weight.dtype == object else cells.weight
+        return {
+            "exact": self._exact,
+            "models": self.models,
+            "sizes": table.ravel(),
+            "cells": weight,
+        }
+
+    def _read(self, fields: Fields) -> None:
+        models = fields.integer("models", 0, MAX_MODELS)
+        sizes = fields.array("sizes", np.int64)
+        weights, exact = fields.cell_weights("cells")
+        n = len(weights)
+        if bool(n) != bool(models) or models == 1:
+            fields.refuse("models", "a number of models where there are events", models)
+        if len(sizes) != n * (1 + 2 * models):
+            fields.refuse("sizes", f"{n * (1 + 2 * models)} values", len(sizes))
+        if n and exact != self._exact:
+            fields.refuse("cells", "ints where exact, else floats", fields["cells"])
+        table = sizes.reshape(n, 1 + 2 * models)
+        true, hits, predicted = table[:, :1], table[:, 1::2], table[:, 2::2]
+        if not ((hits >= 0) & (hits <= np.minimum(true, predicted))).all():
+            fields.refuse("sizes", "no more labels right than true or predicted", "others")
+        self._cells = dict(zip(map(tuple, table.tolist()), weights, strict=True))
+        if not same_forms(self.to_state(), fields):
+            raise StateError("joint_sets: expected distinct cells that ascend")
+
+    @classmethod
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · weight / unit of each cell over written forms."""
+        total = cls()
+        for form, factor in parts:
+            total.merge(cls.from_state(form), factor)
+        total._cells = {key: weight / unit for key, weight in total._cells.items()}
+        total._exact = False
+        return total.to_state()

@@ -1,0 +1,275 @@
+"""States of the scores of label sets keep the laws, and say what a list of events says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from streameval.events.event import EventBatch
+from streameval.events.label_rows import LabelRows
+from streameval.metrics import multilabel_ranking as metrics
+from streameval.states.label_losses import LabelLosses
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
+from streameval.states.label_squares import LabelSquares
+from tests.support.laws import LAWS, StateSpec, assert_near, check_law
+
+NAMES = ("a", "b", "c", "d")
+CLOSED = ("c", "a", "d", "b")
+"""The declared labels, in an order of their own."""
+
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+MARGINS = st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.5])
+WHOLE = st.one_of(st.integers(1, 3), st.just(2**53))
+FRACTIONS = st.sampled_from([0.5, 1, 1.5, 2])
+SETS = st.frozensets(st.sampled_from(NAMES))
+
+
+def events(scores=SCORES, weights=WHOLE):
+    """Events that may leave labels out."""
+    rows = st.dictionaries(st.sampled_from(NAMES), scores)
+    return st.tuples(SETS, rows, weights)
+
+
+def batch_of(rows, *, dense=False):
+    """The batch of events: sparse rows, or a table of scores of every label."""
+    code = {label: n for n, label in enumerate(NAMES)}
+    true = LabelRows.of_sets([[code[label] for label in sorted(y)] for y, _, _ in rows])
+    weights = np.array([w for *_, w in rows])
+    weight = None if len(rows) and (weights == 1).all() else weights
+    if dense:
+        table = np.array([[s.get(label, 0.0) for label in CLOSED] for _, s, _ in rows])
+        return EventBatch(true, None, table.reshape(len(rows), 4), weight, NAMES, CLOSED)
+    cells = [sorted((code[label], value) for label, value in s.items()) for _, s, _ in rows]
+    starts = np.cumsum([0, *map(len, cells)])
+    codes = np.array([at for row in cells for at, _ in row], dtype=np.int64)
+    values = np.array([value for row in cells for _, value in row], dtype=np.float64)
+    return EventBatch(true, None, LabelRows(starts, codes, values), weight, NAMES)
+
+
+def feed(dense):
+    def update_many(state, rows):
+        if rows:
+            state.update_many(batch_of(rows, dense=dense))
+
+    return update_many
+
+
+READS = {
+    LabelScores: (
+        metrics.label_roc_auc,
+        lambda s: metrics.label_roc_auc(s, average="micro"),
+        lambda s: metrics.label_roc_auc(s, average="weighted"),
+        metrics.label_average_precision,
+    ),
+    LabelLosses: (
+        metrics.label_log_loss,
+        metrics.label_brier_score,
+        metrics.label_calibration_error,
+    ),
+    LabelRanking: (
+        metrics.label_ranking_average_precision,
+        metrics.label_ranking_loss,
+        metrics.coverage_error,
+        metrics.roc_auc_samples,
+        metrics.average_precision_samples,
+        metrics.precision_at_k,
+        metrics.recall_at_k,
+    ),
+    LabelSquares: (lambda s: s.precision, lambda s: s.log_loss),
+}
+
+
+def read(kind):
+    def values(state):
+        found = [function(state) for function in READS[kind]]
+        return [None if math.isnan(value) else float(value) for value in found]
+
+    return values
+
+
+def spec(kind, declared, *, scores=SCORES, dense=False, fractions=False, **options):
+    name = f"{kind.NAME}-{'declared' if declared else 'discovered'}"
+    marks = {"dense": dense, "fractions": fractions, "margins": scores is MARGINS, **options}
+    return StateSpec(
+        name="-".join([name, *(mark for mark, on in marks.items() if on)]),
+        empty=lambda: kind(declared, **options),
+        events=events(scores, FRACTIONS if fractions else WHOLE),
+        update=lambda state, event: state.update(*event),
+        update_many=feed(dense),
+        revert=lambda state, event: state.revert(*event),
+        read=read(kind),
+        same=assert_near if fractions else StateSpec.same,
+        excused={"revert": "weights that are no whole numbers"} if fractions else {},
+        from_state=lambda form: getattr(kind, "restored", kind.from_state)(form, declared),
+    )
+
+
+SPECS = [
+    spec(kind, declared, scores=scores, dense=dense, fractions=fractions)
+    for kind in (LabelScores, LabelRanking)
+    for declared, scores, dense, fractions in (
+        (CLOSED, SCORES, False, False),
+        (CLOSED, MARGINS, True, False),
+        (None, SCORES, False, False),
+        (None, MARGINS, False, False),
+        (CLOSED, SCORES, False, True),
+        (None, SCORES, True, False),
+    )
+]
+SPECS += [
+    spec(LabelSquares, CLOSED, scores=MARGINS),
+    spec(LabelSquares, CLOSED, dense=True),
+    spec(LabelSquares, CLOSED, fractions=True),
+    spec(LabelSquares, None),
+    spec(LabelScores, CLOSED, max_scores=1024),
+    spec(LabelLosses, CLOSED, scores=MARGINS, dense=True),
+    spec(LabelLosses, CLOSED, fractions=True),
+    spec(LabelLosses, None, bins=3),
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_laws(spec, law):
+    check_law(spec, law, max_examples=8)
+
+
+# An oracle that keeps every event
+
+
+def table_of(rows):
+    """Indicators and scores of all declared labels, as scikit-learn takes them."""
+    true = np.array([[label in y for label in CLOSED] for y, _, _ in rows]).reshape(-1, 4)
+    scores = np.array([[s.get(label, 0.0) for label in CLOSED] for _, s, _ in rows]).reshape(-1, 4)
+    return true, scores, np.array([w for *_, w in rows])
+
+
+def _each(function, true, scores, weights, *, axis=0):
+    """The values of the columns that have both sides, with the weight of each."""
+    for n in range(true.shape[1]):
+        if 0 < true[:, n].sum() < len(true):
+            yield function(true[:, n], scores[:, n], sample_weight=weights)
+
+
+def _top(k, true, scores):
+    """Hits among the k highest scores of each event; of equal ones the later label is first."""
+    for row, has in zip(scores, true, strict=True):
+        order = sorted(range(4), key=lambda n: (row[n], CLOSED[n]), reverse=True)
+        yield sum(has[order[:k]])
+
+
+def expected(rows):
+    """Each metric of a list of events, by scikit-learn's functions or its definition."""
+    true, scores, weights = table_of(rows)
+    found = {}
+    aucs = list(_each(sk.roc_auc_score, true, scores, weights))
+    cases = [column.ravel() for column in (true, scores)]
+    pairs = np.repeat(weights, 4)
+    held = true.any(axis=1)
+    mixed = held & ~true.all(axis=1)
+    found["label_roc_auc"] = np.mean(aucs) if aucs else None
+    some = [n for n in range(4) if true[:, n].any()]
+    found["label_average_precision"] = (
+        sk.average_precision_score(true[:, some], scores[:, some], sample_weight=weights)
+        if some
+        else None
+    )
+    if 0 < true.sum() < true.size:
+        found["micro"] = sk.roc_auc_score(*cases, sample_weight=pairs)
+    if true.any():
+        found["micro AP"] = sk.average_precision_score(*cases, sample_weight=pairs)
+    of_events = {
+        "label_ranking_average_precision": sk.label_ranking_average_precision_score,
+        "label_ranking_loss": sk.label_ranking_loss,
+        "coverage_error": sk.coverage_error,
+    }
+    found |= {name: f(true, scores, sample_weight=weights) for name, f in of_events.items()}
+    for name, function, rows_of in (
+        ("roc_auc_samples", sk.roc_auc_score, mixed),
+        ("average_precision_samples", sk.average_precision_score, held),
+    ):
+        each = [function(true[n], scores[n]) for n in np.flatnonzero(rows_of)]
+        found[name] = np.average(each, weights=weights[rows_of]) if each else None
+    hits = np.array(list(_top(2, true, scores)))
+    found["precision_at_k"] = np.average(hits / 2, weights=weights)
+    found["recall_at_k"] = (
+        np.average(hits[held] / true[held].sum(axis=1), weights=weights[held])
+        if held.any()
+        else None
+    )
+    if (scores >= 0).all() and (scores <= 1).all():
+        spread = [
+            sk.log_loss(true[:, n], scores[:, n], sample_weight=weights, labels=[False, True])
+            for n in range(4)
+        ]
+        found["label_log_loss"] = np.mean(spread)
+        found["label_brier_score"] = np.average(
+            ((true - scores) ** 2).mean(axis=1), weights=weights
+        )
+    return found
+
+
+def computed(states):
+    scores, ranking, losses = states
+    found = {}
+    for state, kind in ((scores, LabelScores), (ranking, LabelRanking), (losses, LabelLosses)):
+        for function in READS[kind]:
+            if hasattr(function, "__name__") and function.__name__ != "<lambda>":
+                found[function.__name__] = function(state)
+    found["micro"] = metrics.label_roc_auc(scores, average="micro")
+    found["micro AP"] = metrics.label_average_precision(scores, average="micro")
+    return found
+
+
+ACTIONS = st.sampled_from(["one", "batch", "dense", "revert", "merge", "subtract"])
+
+
+@pytest.mark.parametrize("scores", [SCORES, MARGINS], ids=["shares", "margins"])
+@pytest.mark.parametrize("declared", [CLOSED, None], ids=["declared", "discovered"])
+def test_an_oracle_that_keeps_every_event(declared, scores):
+    @settings(max_examples=30, deadline=None)
+    @given(
+        st.lists(st.tuples(ACTIONS, st.lists(events(scores), min_size=1, max_size=5)), max_size=8)
+    )
+    def check(steps):
+        kinds = (LabelScores, LabelRanking, LabelLosses)
+        states, kept = [kind(declared) for kind in kinds], []
+        for action, rows in steps:
+            if action == "revert" and kept:
+                event = kept.pop(len(rows) % len(kept))
+                for state in states:
+                    state.revert(*event)
+                continue
+            for state, kind in zip(states, kinds, strict=True):
+                if action == "one":
+                    for event in rows:
+                        state.update(*event)
+                elif action in ("merge", "subtract"):
+                    shard = kind(declared)
+                    feed(False)(shard, rows)
+                    state.merge(shard)
+                    if action == "subtract":
+                        state.merge(shard, -1)
+                else:
+                    feed(action == "dense")(state, rows)
+            kept += rows if action != "subtract" else []
+            for state in states:
+                state._check()
+        if not kept or (declared is None and set(states[0].labels) != set(CLOSED)):
+            return
+        found = computed(states)
+        for name, value in expected(kept).items():
+            if declared is None and name.endswith("_at_k"):
+                continue  # zeros have no place
+            if value is None:
+                assert math.isnan(found[name]), name
+            else:
+                assert found[name] == pytest.approx(value, rel=1e-12, abs=1e-12), name
+
+    check()

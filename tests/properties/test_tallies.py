@@ -1,0 +1,89 @@
+"""Numbers and label sets that compiled code counts have the answers and the bytes of Python's."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.metrics.registry import find
+from streameval.states.registry import STATES
+from streameval.states.state_set import StateSet
+
+NUMBERS = ("mean_error", "mean_absolute_error", "mean_squared_error")
+NUMBERS += ("root_mean_squared_error", "r2")
+SETS = ("accuracy", "hamming_loss")
+SETS += tuple(
+    f"{rule}_{average}"
+    for rule, average in product(
+        ("precision", "recall", "f1", "jaccard"), ("micro", "macro", "samples", "weighted")
+    )
+)
+LABELS = ("a", "b", "c")
+
+# Within compiled integers, at their edges and beyond; sums of squares with all their digits.
+_number = st.one_of(
+    st.floats(-1e3, 1e3),
+    st.integers(-3, 3).map(float),
+    st.builds(lambda m, e: m * 2.0**e, st.integers(-(2**53), 2**53), st.integers(-140, 40)),
+    st.sampled_from([1e-40, 1e12, 0.1, -1e-300]),
+    st.just(-0.0),
+)
+_weight = st.sampled_from([1, 1, 1, 2, 7, 2**31, 2**33, 0.5])
+_set = st.sets(st.sampled_from(LABELS))
+_scores = st.fixed_dictionaries({label: st.sampled_from([0.0, 0.25, 0.5, 1.0]) for label in LABELS})
+OF_NUMBERS = st.tuples(_number, _number).map(lambda pair: (pair, {}))
+OF_SETS = st.one_of(
+    st.tuples(_set, _set).map(lambda pair: (pair, {})),
+    st.tuples(_set, _scores).map(lambda pair: ((pair[0],), {"score": pair[1]})),
+)
+TASKS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
+    "regression": (OF_NUMBERS, {}, NUMBERS),
+    "multilabel": (OF_SETS, {"labels": LABELS}, SETS),
+    "multilabel of discovered labels": (OF_SETS, {}, SETS),
+}
+
+
+def by_definition(ev: se.Evaluator, name: str) -> float:
+    """The metric of states that were written and read, which no compiled code counts in."""
+    states = ev.total._window.current()
+    row = find(name, ev.plan.task)
+    read = [STATES[state].restored(states.plan, states.form(state)) for state in row.states]
+    return row.bind()(*read)
+
+
+@pytest.mark.skipif(se.backend() == "portable", reason="nothing is compiled")
+@pytest.mark.parametrize("kind", TASKS)
+@settings(max_examples=200)
+@given(data=st.data())
+def test_each_event_and_each_read(kind: str, data: Any) -> None:
+    strategy, options, names = TASKS[kind]
+    window = data.draw(st.sampled_from([None, "last:4"]))
+    weights = st.sampled_from([1, 1, 1, 2, 2**33]) if window else _weight
+    ev = se.Evaluator(task=kind.partition(" ")[0], window=window, **options)
+    kept: list[Any] = []
+    events = data.draw(st.lists(st.tuples(strategy, weights), min_size=1, max_size=12))
+    for (args, more), weight in events:
+        ev.update(*args, weight=weight, **more)
+        kept.append((args, {**more, "weight": weight}))
+        whole = all(one["weight"] != 0.5 for _, one in kept)
+        if window is None and whole and data.draw(st.integers(0, 5)) == 0:
+            args, more = kept.pop(data.draw(st.integers(0, len(kept) - 1)))
+            ev.revert(*args, **more)
+        for name in names:
+            value, wanted = ev[name], by_definition(ev, name)
+            assert value == wanted or (value != value and wanted != wanted), name
+    # The same events in Python alone, in other calls.
+    plain = se.Evaluator(task=ev.task, window=window, **options)
+    plain._fast = False
+    for args, more in kept:
+        plain.update(*args, **more)
+    if all(more["weight"] != 0.5 for _, more in kept):
+        assert plain.to_bytes() == ev.to_bytes()
+    states = ev.total._window.current()
+    assert isinstance(states, StateSet)
+    states._check()

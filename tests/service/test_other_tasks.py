@@ -1,0 +1,359 @@
+"""A run of numbers, and of sets of labels: its counts are those of one evaluator of all events."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import streameval as se
+from streameval.errors import ConfigError
+from streameval.evaluator.comparison import evaluation_from_bytes
+from streameval.service.run.service import run_service
+from streameval.service.run.worker import Runner
+from tests.support.command_runs import Command
+from tests.support.run import JOINED as OF_SCORES
+from tests.support.run import (
+    KEPT,
+    POSTED,
+    Row,
+    configure,
+    exported,
+    lines,
+    settings,
+    write,
+)
+
+LABELS = ["ad", "spam", "toxic"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task, its records, and what a run of them is configured with."""
+
+    task: str
+    truth: str
+    prediction: str
+    options: dict[str, Any]
+    metric: str
+    bound: dict[str, float]
+
+    def rows(self, count: int, seed: int = 5) -> list[Row]:
+        """Records with their truth, a second apart."""
+        rng = random.Random(seed)
+        return [
+            {
+                "id": f"e{n}",
+                **self.event(rng),
+                "weight": rng.randint(1, 3),
+                "country": rng.choice(["PT", "DE"]),
+                "time": f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z",
+            }
+            for n in range(count)
+        ]
+
+    def event(self, rng: random.Random) -> Row:
+        """The truth and the prediction of one event."""
+        if self.task == "regression":
+            size = 10.0 ** rng.randint(-9, 9)
+            return {"y": rng.choice([rng.gauss(0, size), 3, -0.0]), "p": rng.gauss(0, size)}
+        tags = [label for label in LABELS if rng.random() < 0.4]
+        scores = {label: round(rng.random(), 2) for label in LABELS}
+        return {"tags": rng.sample(tags, len(tags)), "scores": scores}
+
+    def settings(self, **changes: Any) -> dict[str, Any]:
+        """What makes a run of such records, whose truths come late."""
+        fields = {"y_true": self.truth, self.prediction: self.field}
+        base = {
+            **OF_SCORES,
+            "fields": {"id": "id", "time": "time", "weight": "weight", **fields},
+            "evaluator": {"task": self.task, "slices": ["country"], **self.options},
+        }
+        return base | changes
+
+    @property
+    def field(self) -> str:
+        """Where a record has its prediction."""
+        return "p" if self.task == "regression" else "scores"
+
+    def expected(self, rows: list[Row], **options: Any) -> se.Evaluator:
+        """The evaluator of a run that counted these records in a window of all events."""
+        kept = {key: KEPT[key] for key in KEPT if key != "max_scores" or self is not REGRESSION}
+        given = {"slices": ("country",), **kept, **self.options, **options}
+        whole = se.Evaluator(self.task, **given)
+        for row in rows:
+            whole.update(
+                row[self.truth],
+                **{self.prediction: row[self.field]},
+                weight=row["weight"],
+                event_time=row["time"],
+                slices={"country": row["country"]},
+            )
+        return whole
+
+
+REGRESSION = Case("regression", "y", "y_pred", {}, "mean_absolute_error", {"above": 0.5})
+MULTILABEL = Case(
+    "multilabel",
+    "tags",
+    "score",
+    {"labels": LABELS, "threshold": {"ad": 0.3, "spam": 0.5, "toxic": 0.7}},
+    "f1_micro",
+    {"below": 0.99},
+)
+CASES = [pytest.param(one, id=one.task) for one in (REGRESSION, MULTILABEL)]
+
+
+def predictions(case: Case, rows: list[Row]) -> list[Row]:
+    return [{key: value for key, value in row.items() if key != case.truth} for row in rows]
+
+
+def truths(case: Case, rows: list[Row]) -> list[Row]:
+    return [{key: row[key] for key in ("id", case.truth, "time")} for row in rows]
+
+
+@pytest.mark.parametrize("hot", [20, 500_000])
+@pytest.mark.parametrize("case", CASES)
+def test_late_truths_and_their_corrections(
+    case: Case, hot: int, here: Path, command: Command
+) -> None:
+    rng = random.Random(hot)
+    rows = case.rows(400)
+    others = case.rows(400, seed=6)
+    pairs = list(zip(rows, others, strict=True))[:380]
+    wrong = [{**row, case.truth: other[case.truth]} for row, other in pairs]
+    labels = truths(case, rng.sample(wrong, 150)) + rng.sample(truths(case, rows[:380]), 380)
+    # The same again, in another order, is no correction.
+    labels += [{k: v[::-1] if k == "tags" else v for k, v in row.items()} for row in labels[-30:]]
+    configure(**case.settings(join={"wait": "1h", "hot": hot}))
+    given = predictions(case, rows)
+    for part in range(4):
+        write("p.jsonl", given[100 * part : 100 * part + 100], more=part > 0)
+        write("l.jsonl", labels[140 * part : 140 * part + 140], more=part > 0)
+        done = command("run", "run.toml", "--until-end")
+        assert done.code == 0, done.err
+        assert "could not be counted" not in done.err
+    found = exported(command, here / "out")
+    assert found["all.state"] == case.expected(rows[:380]).to_bytes()
+    recent = se.Panes("1h", pane="5m", lateness="1h")
+    panes: Any = case.expected(rows[:380], window=recent).total
+    counted: Any = evaluation_from_bytes(found["recent.state"]).total
+    assert counted.report().to_dict()["metrics"] == panes.report().to_dict()["metrics"]
+    by_pane = [
+        [(start, row.value) for start, (_, (row,)) in view.pane_reports([case.metric], {}).items()]
+        for view in (counted, panes)
+    ]
+    assert by_pane[0] == by_pane[1]
+    checked = command("store", "check", "streameval.db")
+    assert checked.code == 0
+    assert "entries of the join" in checked.out
+    report = command("store", "report", "streameval.db", "--format", "json").out
+    joined = json.loads(report)["all"]["labels"]
+    known: dict[str, Any] = {}
+    corrected = 0
+    for row in labels:
+        value = sorted(row["tags"]) if "tags" in row else row["y"]
+        corrected += known.setdefault(row["id"], value) != value
+        known[row["id"]] = value
+    assert (joined["joined"], joined["corrected"]) == (380, corrected)
+    assert joined["duplicate_labels"] == len(labels) - 380 - corrected
+    of_slices = command("store", "report", "streameval.db").out
+    assert case.metric in report
+    assert f"slices by {case.metric}" in of_slices
+    assert "predictions read" not in of_slices
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_complete_records(case: Case, here: Path, command: Command) -> None:
+    rows = case.rows(300)
+    if case is REGRESSION:  # whole numbers are no labels
+        rows = [{**row, "y": n % 5, "p": n % 3} for n, row in enumerate(rows)]
+    configure(**case.settings(join=None, files={"records": ["events.jsonl"]}))
+    write("events.jsonl", rows)
+    assert command("run", "run.toml", "--until-end").code == 0
+    assert exported(command, here / "out")["all.state"] == case.expected(rows).to_bytes()
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_several_models(case: Case, joined: bool, here: Path, command: Command) -> None:
+    rows = [
+        {**row, "old": other[case.field]}
+        for row, other in zip(case.rows(200), case.rows(200, seed=6), strict=True)
+    ]
+    of_models = {"new": case.field, "old": "old"}
+    own: dict[str, Any] = {} if joined else {"join": None, "files": {"records": ["events.jsonl"]}}
+    base = case.settings(**own)
+    base["fields"] = {**base["fields"], case.prediction: of_models}
+    base["evaluator"] = {**base["evaluator"], "models": [*of_models]}
+    configure(**base)
+    write("events.jsonl", rows)
+    write("p.jsonl", predictions(case, rows))
+    write("l.jsonl", truths(case, rows))
+    done = command("run", "run.toml", "--until-end")
+    assert done.code == 0, done.err
+    kept = {key: KEPT[key] for key in KEPT if key != "max_scores" or case is not REGRESSION}
+    options = {"slices": ("country",), "paired_scores": False, **kept, **case.options}
+    whole = se.Comparison([*of_models], case.task, **options)
+    for row in rows:
+        whole.update(
+            row[case.truth],
+            **{case.prediction: {model: row[field] for model, field in of_models.items()}},
+            weight=row["weight"],
+            event_time=row["time"],
+            slices={"country": row["country"]},
+        )
+    assert exported(command, here / "out")["all.comparison"] == whole.to_bytes()
+    assert whole.difference(case.metric).method
+
+
+BAD = [
+    (REGRESSION, {"y": "3.5"}, "y: expected a finite number, got the text '3.5'; write numbers"),
+    (REGRESSION, {"y": float("nan")}, "y: expected a finite number, got NaN"),
+    (REGRESSION, {"y": None}, "y: expected a finite number, got null"),
+    (REGRESSION, {"p": float("inf")}, "p: expected a finite number, got Infinity"),
+    (REGRESSION, {"p": 1e308, "y": -1e308}, "y_pred: expected a number whose difference"),
+    (MULTILABEL, {"tags": "spam"}, "tags: expected a list of labels, got the text 'spam'"),
+    (MULTILABEL, {"tags": ["spam", "span"]}, "tags: expected one of the labels 'ad', 'spam', "
+     "'toxic', got 'span'; add it to evaluator.labels"),
+    (MULTILABEL, {"tags": {"ad": 1}}, "tags: expected a list of labels, got an object"),
+    (MULTILABEL, {"scores": {"ad": 0.5}}, "scores: expected a score of every label, got none of"),
+    (MULTILABEL, {"scores": {"ad": "x"}}, "scores: expected a finite number in 'scores.ad'"),
+    (MULTILABEL, {"scores": 0.5}, "scores: expected an object label -> "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "change", "detail"), BAD)
+def test_a_bad_record_is_in_quarantine(
+    case: Case, change: Row, detail: str, here: Path, command: Command
+) -> None:
+    rows = case.rows(40)
+    configure(**case.settings(join=None, files={"records": ["events.jsonl"]}))
+    write("events.jsonl", [*rows[:7], {**rows[7], **change}, *rows[8:]])
+    assert command("run", "run.toml", "--until-end").code == 0
+    kept = json.loads(command("store", "quarantine", "streameval.db", "--format", "json").out)
+    assert [row["detail"][: len(detail)] for row in kept["records"]] == [detail]
+    good = [*rows[:7], *rows[8:]]
+    assert exported(command, here / "out")["all.state"] == case.expected(good).to_bytes()
+
+
+REFUSED = [
+    (REGRESSION, {"join": {"examples": 5}}, 'join.examples conflicts with evaluator.task = "reg'),
+    (MULTILABEL, {"join": {"examples": 5}}, 'join.examples conflicts with evaluator.task = "mul'),
+    (REGRESSION, {"fields": {"y_true": "y", "score": "p", "id": "id"}},
+     'fields.score conflicts with evaluator.task = "regression"'),
+    (REGRESSION, {"fields": {"y_true": "y", "proba": "p", "id": "id"}},
+     'fields.proba conflicts with evaluator.task = "regression"'),
+    (REGRESSION, {"evaluator": {"task": "regression", "labels": [1, 2]}},
+     'evaluator.labels conflicts with evaluator.task = "regression"'),
+    (MULTILABEL, {"evaluator": {"task": "multilabel", "threshold": {"ad": 0.3}, "labels": LABELS}},
+     "evaluator.threshold: expected a threshold of each of labels=, or one number, got none of"),
+    (REGRESSION, {"reference": {"panes": 3}}, "reference requires [join] with predictions = true"),
+    (REGRESSION, {"alert": [{"name": "f", "metric": "demographic_parity_difference", "above": 0.1,
+     "slice": "country"}]}, "demographic_parity_difference"),
+    (REGRESSION, {"alert": [{"name": "d", "metric": "drift.ks", "above": 0.1}]}, "predictions = "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "changes", "text"), REFUSED)
+def test_what_needs_classes_is_refused(case: Case, changes: Row, text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        settings(**case.settings(**changes))
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_store_keeps_the_states_it_was_begun_with(
+    case: Case, here: Path, command: Command
+) -> None:
+    if case is MULTILABEL:
+        case = replace(case, options={"labels": LABELS, "threshold": 0.5})
+    rows = case.rows(60)
+    write("events.jsonl", rows[:30])
+    own: dict[str, Any] = {"join": None, "files": {"records": ["events.jsonl"]}}
+    base = case.settings(**own)
+    base["evaluator"] = {**base["evaluator"], "metrics": [case.metric]}
+    configure(**base)
+    assert command("run", "run.toml", "--until-end").code == 0
+    if case.truth == "tags":
+        for key, changed in (("threshold", 0.4), ("labels", [*LABELS, "x"])):
+            configure(**base | {"evaluator": {**base["evaluator"], key: changed}})
+            refused = command("run", "run.toml", "--until-end")
+            assert refused.code == 2
+            assert f"evaluator.{key}" in refused.err
+    kept = {"regression": "median_absolute_error", "multilabel": "roc_auc_macro"}[case.task]
+    more = base | {"evaluator": {**base["evaluator"], "metrics": [case.metric, kept]}}
+    configure(**more)
+    refused = command("run", "run.toml", "--until-end")
+    assert refused.code == 2
+    assert "evaluator.metrics" in refused.err
+    assert "give the windows new names" in refused.err
+    configure(**more, window=[{"name": "anew"}])
+    dropped = ["--drop", "window.all", "--drop", "window.recent"]
+    checked = command("run", "run.toml", "--check", *dropped)
+    assert checked.code == 0, checked.err
+    base["evaluator"]["slices"] = []
+    configure(**base)
+    write("events.jsonl", rows[30:], more=True)
+    done = command("run", "run.toml", "--until-end", "--drop", "slice.country")
+    assert done.code == 0, done.err
+    whole = case.expected(rows, slices=(), metrics=[case.metric]).to_bytes()
+    assert exported(command, here / "out")["all.state"] == whole
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_served_and_watched(case: Case, here: Path) -> None:
+    events = case.rows(200)
+    support = sum(row["weight"] for row in events)
+    alert = {"name": "it", "metric": case.metric, "when": "value", **case.bound}
+    chosen = settings(**case.settings(**POSTED, alert=[alert, {**alert, "name": "slice", "window":
+        "recent", "slice": {"country": "PT"}}]))  # fmt: skip
+    answers: dict[str, Any] = {}
+
+    def ready(runner: Runner, url: str | None) -> None:
+        def talk() -> None:
+            with httpx.Client(base_url=str(url), timeout=20) as client:
+                for path, given in (("predictions", predictions), ("labels", truths)):
+                    sent = client.post(f"/v1/{path}", content=lines(given(case, events)))
+                    sent.raise_for_status()
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline:
+                    # Each part is made anew when it has a share of the time.
+                    rows = client.get("/api/slices").json()["slices"]
+                    whole = client.get("/api/report").json()["report"]["metrics"][case.metric]
+                    alerts = client.get("/api/alerts").json()["alerts"]
+                    fires = all(one["state"] == "firing" for one in alerts)
+                    if fires and sum(row["support"] for row in rows) == whole["support"] == support:
+                        break
+                    time.sleep(0.05)
+                for name in ("report", "view", "slices", "alerts", "join", "predictions"):
+                    query = {"metric": case.metric} if name == "view" else {}
+                    answers[name] = client.get(f"/api/{name}", params=query).json()
+                answers["metrics"] = client.get("/metrics").text
+            runner.stop()
+
+        threading.Thread(target=talk).start()
+
+    run_service(chosen, started=ready)
+    whole = case.expected(events)
+    value = answers["report"]["report"]["metrics"][case.metric]["value"]
+    assert value == whole[case.metric]
+    assert answers["predictions"]["predictions"] is None
+    assert {one["state"] for one in answers["alerts"]["alerts"]} == {"firing"}
+    assert answers["join"]["join"]["joined"] == len(events)
+    families = {one.name: one for one in text_string_to_metric_families(answers["metrics"])}
+    shown = {
+        sample.labels["slice"]: sample.value
+        for sample in families["streameval_metric"].samples
+        if sample.labels["metric"] == case.metric and sample.labels["window"] == "all"
+    }
+    assert shown["total"] == value
+    assert set(shown) == {"total", "country=PT", "country=DE"}

@@ -1,0 +1,264 @@
+"""Comparisons of models of numbers, and of sets of labels: against kept events, and their level."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import streameval as se
+from streameval.errors import InputError, MetricError
+from streameval.evaluator.comparison import Comparison
+from streameval.metrics.registry import task_metrics
+from streameval.states.joint_errors import JointErrors
+from streameval.windows.panes import Panes
+from tests.unit.test_comparison import MODELS, WINDOWS
+
+TAGS = ("ad", "spam", "toxic")
+
+
+def numbers(n: int, seed: int = 2, unit: float = 1.0) -> dict[str, Any]:
+    """Columns of n events whose errors have something in common."""
+    rng = np.random.default_rng(seed)
+    true, common = rng.normal(3, 2, n), rng.normal(0, 0.5, n)
+    y_pred = {
+        name: true + common + rng.normal(0.1, 0.6 + 0.2 * k, n) for k, name in enumerate(MODELS)
+    }
+    return {"y_true": unit * true, "y_pred": {name: unit * one for name, one in y_pred.items()}}
+
+
+def sets(n: int, seed: int = 2) -> dict[str, Any]:
+    """Indicators of n events; the challenger is the better model."""
+    rng = np.random.default_rng(seed)
+    true = rng.random((n, 3)) < 0.4
+    wrong = {name: rng.random((n, 3)) < 0.3 - 0.1 * k for k, name in enumerate(MODELS)}
+    return {"y_true": true, "y_pred": {name: true ^ flips for name, flips in wrong.items()}}
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "regression": {"task": "regression"},
+    "multilabel": {"task": "multilabel", "labels": TAGS},
+}
+DATA = {"regression": numbers, "multilabel": sets}
+
+
+def counted(task: str, given: dict[str, Any], **options: Any) -> Comparison:
+    return Comparison(MODELS, **OPTIONS[task], **options).update_many(**given)
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("task", OPTIONS)
+def test_each_model_reads_as_its_own_evaluator(task: str, window: Any) -> None:
+    given = DATA[task](90)
+    given |= {"slices": {"k": ["PT", "DE", "FR"] * 30}, "event_time": 10**9 + 60 * np.arange(90)}
+    options: dict[str, Any] = {"window": window, "slices": ["k"], "time_unit": "s"}
+    batched = counted(task, given, **options)
+    single = Comparison(MODELS, **OPTIONS[task], **options)
+    for n in range(90):
+        single.update(
+            given["y_true"][n],
+            {name: column[n] for name, column in given["y_pred"].items()},
+            event_time=int(given["event_time"][n]),
+            slices={"k": given["slices"]["k"][n]},
+        )
+    assert batched == single
+    batched._check()
+    assert Comparison.from_bytes(batched.to_bytes()) == batched
+    for name in MODELS:
+        alone = se.Evaluator(**OPTIONS[task], **options)
+        alone.update_many(**{**given, "y_pred": given["y_pred"][name]})
+        for key, view in {(): alone.total, **alone.slices()}.items():
+            both = batched.slices()[key] if key else batched.total
+            assert both[name].report() == view.report()
+    found = batched.difference("mean_absolute_error" if task == "regression" else "hamming_loss")
+    assert bool(found.reason) is isinstance(window, se.Fading)
+
+
+LOSSES = {
+    "mean_error": lambda e: e,
+    "mean_absolute_error": np.abs,
+    "mean_squared_error": np.square,
+}
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-150, 1e150])
+@pytest.mark.parametrize("metric", LOSSES)
+def test_a_mean_of_errors_has_the_paired_t_test_of_scipy(metric: str, unit: float) -> None:
+    given = numbers(200, unit=unit)
+    found = counted("regression", given).difference(metric)
+    exact = numbers(200)
+    of = [LOSSES[metric](exact["y_pred"][name] - exact["y_true"]) for name in MODELS[::-1]]
+    test = stats.ttest_rel(*of)
+    ends = test.confidence_interval(0.95)
+    square = unit * unit if metric == "mean_squared_error" else unit
+    assert found.method == "paired t"
+    assert found.p_value == pytest.approx(test.pvalue, rel=1e-9)
+    assert [found.low, found.high] == pytest.approx(square * np.array([*ends]), rel=1e-4)
+
+
+def test_hamming_loss_has_the_paired_t_test_of_scipy() -> None:
+    given = sets(300)
+    found = counted("multilabel", given).difference("hamming_loss")
+    wrong = [(given["y_pred"][name] ^ given["y_true"]).mean(axis=1) for name in MODELS[::-1]]
+    test = stats.ttest_rel(*wrong)
+    assert found.p_value == pytest.approx(test.pvalue, rel=1e-6)
+    assert (found.method, found.n) == ("paired t", 300)
+    shares = counted("multilabel", given).difference("accuracy")
+    right = [(given["y_pred"][name] == given["y_true"]).all(axis=1) for name in MODELS]
+    assert shares.value == pytest.approx(right[1].mean() - right[0].mean())
+    assert shares.method == "McNemar, Bonett-Price"
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [
+        *[("regression", name) for name in ("root_mean_squared_error", "r2")],
+        *[("multilabel", name) for name in ("f1_micro", "precision_micro", "jaccard_samples",
+          "recall_samples", "fowlkes_mallows_micro")],
+    ],
+)  # fmt: skip
+def test_the_delta_method_has_the_error_of_resampled_events(task: str, metric: str) -> None:
+    n = 400
+    given = DATA[task](n)
+    found = counted(task, given).difference(metric)
+    rng = np.random.default_rng(1)
+    values = []
+    for _ in range(300):
+        rows = rng.integers(0, n, n)
+        part = {"y_true": given["y_true"][rows]}
+        part["y_pred"] = {name: one[rows] for name, one in given["y_pred"].items()}
+        values.append(counted(task, part, metrics=[metric]).difference(metric).value)
+    assert found.method == "paired t, delta method"
+    assert (found.high - found.low) / 2 == pytest.approx(1.966 * np.std(values), rel=0.15)
+
+
+def test_diebold_mariano_keeps_its_level_where_errors_follow_each_other() -> None:
+    """Of two equal models whose losses are AR(1); the plain t test errs in many streams."""
+    rng = np.random.default_rng(8)
+    streams, n, rho = 200, 1200, 0.6
+    rejected = {"t": 0, "diebold_mariano": 0}
+    times = 10**9 + np.arange(n)
+    for _ in range(streams):
+        columns = {}
+        for name in MODELS:
+            steps = rng.normal(size=n)
+            for k in range(1, n):
+                steps[k] += rho * steps[k - 1]
+            columns[name] = np.exp(steps / 2)
+        c = Comparison(
+            MODELS,
+            "regression",
+            window=Panes("20m", pane="1m"),
+            time_unit="s",
+            metrics=["mean_absolute_error"],
+        )
+        c.update_many(np.zeros(n), columns, event_time=times)
+        for method in rejected:
+            found = c.difference("mean_absolute_error", method=method)
+            rejected[method] += found.p_value <= 0.05
+    assert found.method in ("Diebold-Mariano, 20 panes", "Diebold-Mariano, 21 panes")
+    assert rejected["diebold_mariano"] <= 0.09 * streams
+    assert rejected["t"] >= 0.15 * streams
+
+
+def test_diebold_mariano_is_students_t_of_panes_of_equal_size() -> None:
+    times = 10**9 // 60 * 60 + np.arange(600)
+    for task, metric, of_events in (
+        ("regression", "mean_absolute_error",
+         lambda given, name: abs(given["y_pred"][name] - given["y_true"])),
+        ("multilabel", "hamming_loss",
+         lambda given, name: (given["y_pred"][name] ^ given["y_true"]).mean(axis=1)),
+    ):  # fmt: skip
+        given = DATA[task](600)
+        c = counted(
+            task, given | {"event_time": times}, window=Panes("1h", pane="1m"), time_unit="s"
+        )
+        found = c.difference(metric, method="diebold_mariano")
+        gaps = of_events(given, MODELS[1]) - of_events(given, MODELS[0])
+        means = gaps.reshape(10, 60).mean(axis=1)
+        assert found.p_value == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-6)
+        assert found.method == "Diebold-Mariano, 10 panes"
+    rng = np.random.default_rng(3)
+    scores = {name: rng.random(600) for name in MODELS}
+    c = Comparison(MODELS, window=Panes("1h", pane="1m"), time_unit="s")
+    c.update_many(rng.random(600) < 0.5, score=scores, event_time=times)
+    assert c.difference("log_loss", method="diebold_mariano").p_value < 1
+    assert "at least 5 panes, got 0" in (
+        counted("regression", numbers(60)).difference("r2", method="diebold_mariano").reason
+    )
+
+
+@pytest.mark.parametrize("task", OPTIONS)
+def test_every_metric_has_a_difference_or_a_reason(task: str) -> None:
+    given = DATA[task](60)
+    if task == "multilabel":
+        rng = np.random.default_rng(1)
+        given = {"y_true": given["y_true"], "score": {name: rng.random((60, 3)) for name in MODELS}}
+    c = counted(task, given)
+    for row in task_metrics(task):
+        try:
+            found = c.difference(row.name)
+        except MetricError:
+            continue  # kept on request only
+        assert bool(found.reason) == math.isnan(found.low)
+        assert bool(found.method) != bool(found.reason)
+        if row.name in ("f1_macro", "roc_auc_macro", "pearson_r"):
+            assert f"interval('{row.name}') has one, with intervals=True" in found.reason
+
+
+def test_refused_calls_leave_the_bytes() -> None:
+    c = counted("regression", numbers(20), metrics=["r2", "median_absolute_error"])
+    before = c.to_bytes()
+    for call, text in (
+        (lambda: c.update(1.0, {"champion": 1.0}), "predicted numbers of champion and challenger"),
+        (
+            lambda: c.update(1.0, {"champion": 1.0, "challenger": math.nan}),
+            r"y_pred\['challenger'\]",
+        ),
+        (lambda: c.update_many([1.0], {"champion": [1.0], "challenger": ["x"]}), "y_pred"),
+        (lambda: c.revert(5.0, {"champion": 1.0, "challenger": 2.0}), "counted before"),
+        (lambda: c.update(1.0, score={"champion": 1.0, "challenger": 1.0}), "score"),
+    ):
+        with pytest.raises(InputError, match=text):
+            call()
+        assert c.to_bytes() == before
+    c = counted("multilabel", sets(20))
+    before = c.to_bytes()
+    for call in (
+        lambda: c.update({"ad"}, {"champion": {"ad"}, "challenger": "ad"}),
+        lambda: c.update({"ad"}, {"champion": {"ad"}, "challenger": {"bad"}}),
+        lambda: c.revert(set(TAGS), {"champion": {"ad"}, "challenger": set()}),
+    ):
+        with pytest.raises(InputError):
+            call()
+        assert c.to_bytes() == before
+
+
+def test_thresholds_of_labels_and_of_models() -> None:
+    of_labels = {"ad": 0.2, "spam": 0.5, "toxic": 0.9}
+    scores = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
+    for threshold, right in (
+        (of_labels, (1, 1)),
+        ({"champion": 0.5, "challenger": of_labels}, (0, 1)),
+    ):
+        c = Comparison(MODELS, **OPTIONS["multilabel"], threshold=threshold)
+        c.update({"ad"}, score=dict.fromkeys(MODELS, scores))
+        assert tuple(c[name]["accuracy"] for name in MODELS) == right
+        assert Comparison.from_bytes(c.to_bytes()) == c
+        assert c.report(["accuracy"]).notes["threshold"] is not None
+
+
+def test_sums_of_any_size_are_taken_back_exactly() -> None:
+    rest, all_of_them = JointErrors(), JointErrors()
+    rng = np.random.default_rng(5)
+    events = (10.0 ** rng.integers(-150, 150, (40, 3)) * rng.normal(size=(40, 3))).tolist()
+    for n, (true, *predicted) in enumerate(events):
+        all_of_them.update(true, (), 1, tuple(predicted))
+        if n % 2:
+            rest.update(true, (), 1, tuple(predicted))
+    for true, *predicted in events[::2]:
+        all_of_them.revert(true, (), 1, tuple(predicted))
+    assert all_of_them.to_state() == rest.to_state()

@@ -1,0 +1,372 @@
+"""Sets of labels: every form of input, errors in words, reports, one label, intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+import sklearn.metrics
+
+import streameval as se
+from streameval.errors import InputError, MetricError, StateError
+
+LABELS = ["spam", "toxic", "ad"]
+TWO = [{"spam", "ad"}, set()]
+SPARSE = scipy.sparse.csr_matrix
+FORMS: dict[str, Any] = {
+    "sets": TWO,
+    "lists": [["spam", "ad"], []],
+    "tuples with a repetition": [("ad", "spam", "ad"), ()],
+    "mappings": [{"spam": 1, "toxic": False, "ad": np.True_}, {}],
+    "rows of several kinds": [{"spam", "ad"}, [0, 0, 0]],
+    "rows of numbers": [[1, 0, 1], [0, 0, 0]],
+    "rows of bools": [np.array([True, False, True]), (False, False, False)],
+    "a matrix of bools": np.array([[1, 0, 1], [0, 0, 0]], dtype=bool),
+    "a matrix of floats": np.array([[1.0, 0.0, 1.0], [0.0, 0.0, -0.0]]),
+    "a sparse matrix": SPARSE([[1, 0, 1], [0, 0, 0]]),
+    "sparse with explicit zeros": scipy.sparse.csc_array(SPARSE([[1, 0, 1], [0, 0, 0]])),
+    "pandas lists": pd.Series([["spam", "ad"], []]),
+    "polars lists": pl.Series([["spam", "ad"], []]),
+    "Arrow lists": pa.chunked_array([[["spam", "ad"]], [[]]]),
+    "arrays of objects": np.array([["spam", "ad"], []], dtype=object),
+    "a pandas frame": pd.DataFrame({"ad": [1, 0], "spam": [True, False]}),
+    "a polars frame": pl.DataFrame({"ad": [1, 0], "spam": [True, False]}),
+    "an Arrow table": pa.table({"ad": [1, 0], "spam": [True, False]}),
+    "columns": {"ad": [1, 0], "spam": np.array([1, 0])},
+}
+
+
+def opened(**options: Any) -> se.Evaluator:
+    return se.Evaluator(task="multilabel", **{"labels": LABELS, **options})
+
+
+def fed() -> se.Evaluator:
+    rng = np.random.default_rng(3)
+    true = rng.random((300, 3)) < [0.3, 0.1, 0.5]
+    return opened(undefined=0.0).update_many(true, true ^ (rng.random((300, 3)) < 0.15))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_the_same_events(form: str) -> None:
+    ev = opened().update_many(FORMS[form], FORMS["lists"])
+    assert ev.to_bytes() == opened().update_many(FORMS["lists"], FORMS[form]).to_bytes()
+    assert (ev["accuracy"], ev["support"], ev["f1_micro"]) == (1.0, 2.0, 1.0)
+    assert ev.label_counts.binary("ad") == (1, 0, 0, 1)
+
+
+def test_labels_that_are_numbers() -> None:
+    ev = opened(labels=[7, 8, 9])
+    ev.update([7, 8], {8}).update(np.array([1, 1, 0]), [0, 1, 0]).update_many([[7, 8]], [[0, 1, 0]])
+    assert ev.label_counts.binary(7) == (0, 0, 3, 0)
+    assert ev.label_counts.binary(8) == (3, 0, 0, 0)
+    rows = [list(row) for row in np.array([[1, 1, 0], [0, 0, 1]])]  # of numpy's numbers
+    assert opened(labels=[0, 1, 2]).update_many(rows, [[0, 1], [2]])["accuracy"] == 1.0
+    mixed: Any = [[1, 1, 0], {2}, (0, 1)]
+    batch = opened(labels=[0, 1, 2]).update_many(mixed, mixed)
+    for one in mixed:
+        two = opened(labels=[0, 1, 2]).update(one, one)
+        batch.revert(one, one)
+        assert two["accuracy"] == 1.0
+    assert batch.to_bytes() == opened(labels=[0, 1, 2]).to_bytes()
+    # Of two labels a list has labels, and an array indicators.
+    two = opened(labels=[0, 1]).update([0, 1], np.array([0, 1]))
+    assert two.label_counts.binary(0) == (0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("threshold", [0.5, {"spam": 0.9, "toxic": 0.1, "ad": 0.5}])
+def test_scores_predict_by_the_threshold_of_each_label(threshold: Any) -> None:
+    matrix = np.array([[0.8, 0.2, 0.5], [0.95, 0.05, 0.0]])
+    names = dict(zip(LABELS, matrix.T, strict=True))
+    limits = [0.9, 0.1, 0.5] if isinstance(threshold, dict) else [0.5] * 3
+    forms: list[Any] = [matrix, names, pd.DataFrame(names)[["ad", "spam", "toxic"]], SPARSE(matrix)]
+    forms.append([dict(zip(LABELS, row, strict=True)) for row in matrix.tolist()])
+    evs = [opened(threshold=threshold).update_many(TWO, score=form) for form in forms]
+    single = opened(threshold=threshold)
+    for true, row in zip(TWO, matrix, strict=True):
+        single.update(true, proba=row)
+    expected = opened(threshold=threshold).update_many(TWO, matrix >= limits)
+    for ev in (*evs, single):
+        assert ev.label_counts == expected.label_counts
+    assert se.from_bytes(evs[0].to_bytes()) == evs[0]
+
+
+def test_discovered_labels() -> None:
+    ev = opened(labels=None)
+    ev.update_many([["a"], ["b", "c"]], score=[{"a": 0.7, "b": 0.6}, {"c": 0.5, "d": 0.1}])
+    assert ev.labels == ["a", "b", "c", "d"]
+    assert ev.label_counts.labels == ["a", "b", "c"]
+    assert ev.label_counts.binary("b") == (0, 1, 1, 0)
+    ev.update({"e"}, {"f"}, weight=0)
+    assert "e" not in ev.labels
+    assert se.from_bytes(ev.to_bytes()) == ev
+
+
+BAD: list[tuple[dict[str, Any], Any, str]] = [
+    ({}, ("spam", set()), "y_true: expected the labels of an event: a set, .* got 'spam'; pass {'"),
+    ({}, (set(), 3), "y_pred: expected the labels of an event.* got 3"),
+    ({}, (None, set()), "y_true: .* got None; this event has no labels yet: leave it out"),
+    ({}, ({"spamm"}, set()), r"y_true: expected labels out of \[.*\], got 'spamm'; did you mean"),
+    ({}, ({3}, set()), "y_true: expected a str like the label 'spam', got 3"),
+    ({}, ([1, 0, 2], set()), "y_true: expected indicators: 0 and 1, .* got 2 of 'ad'"),
+    ({}, (np.array([1, 0.5, 0]), set()), "got 0.5 of 'toxic'; scores are score=, from which"),
+    ({}, ({"ad": 2}, set()), "y_true: expected indicators.* got 2 of 'ad'"),
+    ({}, ({"ad": math.nan}, set()), "y_true: expected indicators.* got nan of 'ad'"),
+    ({}, ([1, 0], set()), r"y_true: expected a row of 3 indicators.* got 2 values, \[1, 0\]"),
+    ({}, (np.zeros(4), set()), "y_true: expected a row of 3 indicators.* got 4 values"),
+    ({}, ([["spam"]], set()), "y_true: expected a str, int or bool label.* call update_many"),
+    ({}, (set(),), "y_pred: expected a prediction"),
+    (
+        {},
+        (set(), None, {"spam": 0.9}),
+        "score: expected a score of each of labels=, got none of 't",
+    ),
+    ({}, (set(), None, [0.9, 0.1]), "score: expected 3 scores, in the order of labels=, got 2"),
+    ({}, (set(), None, 0.9), "score: expected a mapping label -> score, or 3 scores"),
+    ({}, (set(), None, [0.9, math.inf, 0]), "score: expected a finite number, got inf"),
+    ({}, (set(), None, None, [0.9, 1.5, 0]), "proba: expected probabilities from 0 to 1, got 1.5"),
+    ({}, (set(), None, [1, 0, 0], [1, 0, 0]), "proba: expected score= or proba=, got both"),
+    ({"labels": None}, ({"a", 1}, set()), "expected a (str|number) like the label"),
+    ({"labels": None}, ({"a"}, {1}), "y_pred: expected a str like the label 'a', got 1"),
+    ({"labels": None}, ({"a"}, None, {1: 0.5}), "score: expected a str like the label 'a', got 1"),
+    ({"labels": None}, ({"a"}, None, [0.5]), "score: expected a mapping label -> score"),
+]
+BAD_BATCHES: list[tuple[dict[str, Any], Any, str]] = [
+    ({}, (["spam", "ad"], [[], []]), r"y_true\[0\]: .* got 'spam'; pass {'spam'}"),
+    ({}, ([["ad"], [["ad"]]], [[], []]), r"y_true\[1\]: expected a str, int or bool label"),
+    ({}, ("spam", [[]]), "y_true: expected a set or list of labels of each event, .* got 'spam'"),
+    ({}, ([["spam"], ["x"]], [[], []]), r"y_true\[1\]: expected labels out of .* got 'x'"),
+    ({}, ([["spam"], None], [[], []]), r"y_true\[1\]: .* got None; this event has no labels yet"),
+    ({}, ([[1, 0, 1], [0, 1]], [[], []]), r"y_true\[1\]: expected a row of 3 indicators"),
+    ({}, (np.array([[1, 0, 1], [0, 2, 0]]), [[], []]), r"y_true\[1\]: .* got 2 of 'toxic'"),
+    ({}, (np.array([[1, 0.5, 1]]), [[]]), r"y_true\[0\]: .* got 0.5 of 'toxic'; scores are score="),
+    ({}, (np.zeros((2, 4)), [[], []]), r"y_true: expected 3 columns.* shape \(2, 4\)"),
+    ({}, (SPARSE([[0, 0, 2]]), [[]]), r"y_true\[0\]: expected indicators.* got 2 of 'ad'"),
+    ({}, (SPARSE([[0, 1]]), [[]]), r"y_true: expected 3 columns.* a matrix of shape \(1, 2\)"),
+    ({}, ({"spam": [1], "toxc": [0]}, [[]]), "got 'toxc'; did you mean 'toxic'"),
+    ({}, ({"spam": [1, 3]}, [[], []]), r"y_true\[1\]: expected indicators.* got 3 of 'spam'"),
+    ({}, ({"spam": [1, 0], "ad": [1]}, [[], []]), "y_true: expected 2 values.* got 1"),
+    ({}, (np.zeros((2, 3)), np.zeros((3, 3))), "y_pred: expected 2 values.* got 3"),
+    ({}, ([[]], None, np.zeros((1, 2))), r"score: .* got shape \(1, 2\); labels= names 3"),
+    ({}, ([[]], None, [{"spam": 1}]), r"score\[0\]: expected a score of each of labels=, got none"),
+    ({}, ([[]], None, np.array([[1, math.nan, 0]])), r"score\[0\]: expected a finite number"),
+    (
+        {},
+        ([[], []], None, None, np.array([[0, 0, 0], [0, 0, 2]])),
+        r"proba\[1\]: .* got 2.0 of 'ad'",
+    ),
+    ({"threshold": 0.0}, ([[]], None, SPARSE([[0.0, 0, 1]])), "thresholds above 0 beside a sparse"),
+    ({"labels": None}, (np.ones((1, 3)), [[]]), "y_true: expected a data frame or a mapping"),
+    ({"labels": None}, (SPARSE([[0, 1]]), [[]]), "y_true: expected labels= of the Evaluator"),
+    ({"labels": None}, ([["a"]], None, [[0.5]]), r"score\[0\]: expected a mapping label -> score"),
+    ({"labels": None}, ([["a"], [1]], [[], []]), r"y_true\[1\]: expected a str like the label 'a'"),
+]
+
+
+@pytest.mark.parametrize(("options", "event", "message"), BAD)
+def test_a_bad_event_is_refused_in_words(options: Any, event: Any, message: str) -> None:
+    ev = opened(**options)
+    before, names = ev.to_bytes(), ("y_true", "y_pred", "score", "proba")
+    with pytest.raises(InputError, match=message):
+        ev.update(**dict(zip(names, event, strict=False)))
+    assert ev.to_bytes() == before
+    assert ev.labels == (LABELS if "labels" not in options else [])
+
+
+@pytest.mark.parametrize(("options", "batch", "message"), BAD_BATCHES)
+def test_a_bad_batch_is_refused_in_words(options: Any, batch: Any, message: str) -> None:
+    ev = opened(**options)
+    before, names = ev.to_bytes(), ("y_true", "y_pred", "score", "proba")
+    with pytest.raises(InputError, match=message):
+        ev.update_many(**dict(zip(names, batch, strict=False)))
+    assert ev.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"threshold": {"spam": 0.5}},
+            "threshold: expected a threshold of each .* none of 'toxic'",
+        ),
+        ({"threshold": {"toxi": 0.5}}, "threshold: expected labels out of .* did you mean 'toxic'"),
+        ({"threshold": "high"}, "threshold: expected a finite number"),
+        ({"labels": None, "threshold": 0}, "threshold: expected a number above 0, as labels that"),
+        ({"labels": ["a", "a"]}, "labels: expected distinct labels"),
+        ({"labels": []}, "labels: expected distinct labels"),
+    ],
+)
+def test_bad_options_are_refused_in_words(options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        opened(**options)
+
+
+def test_a_set_of_labels_in_another_task() -> None:
+    with pytest.raises(InputError, match='sets of labels are for task="multilabel"'):
+        se.Evaluator().update({"spam"}, 1)
+
+
+def test_what_was_never_counted_is_not_reverted() -> None:
+    ev = opened().update({"spam"}, {"ad"})
+    before = ev.to_bytes()
+    for event in (({"ad"}, {"spam"}), ({"spam"}, set()), ({"spam", "ad"}, {"ad"})):
+        with pytest.raises(InputError, match="expected an event that was counted before"):
+            ev.revert(*event)
+    assert ev.to_bytes() == before
+    ev.revert(["spam"], {"ad": 1})
+    assert ev.to_bytes() == opened().to_bytes()
+
+
+# Reports ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [None, [2, 0]])
+def test_the_classification_report_is_that_of_scikit_learn(labels: Any) -> None:
+    rng = np.random.default_rng(5)
+    true, predicted = rng.random((2, 200, 3)) < 0.4
+    given = None if labels is None else [LABELS[n] for n in labels]
+    report = opened(undefined=0.0).update_many(true, predicted).classification_report(labels=given)
+    theirs = sklearn.metrics.classification_report(
+        true, predicted, labels=labels, target_names=given or LABELS, digits=4, zero_division=0
+    )
+    lines = [line.split() for line in theirs.splitlines() if line.strip()]
+    # A mean over events is of all their labels.
+    wanted = [line for line in lines if labels is None or line[0] != "samples"]
+    assert [line.split() for line in str(report).splitlines()] == wanted
+
+
+# The values that torchmetrics documents for these indicators (0 where undefined).
+TORCHMETRICS = {
+    "f1": (0.5556, [1.0, 0.0, 0.6667]),
+    "specificity": (0.6667, [1.0, 1.0, 0.0]),
+    "hamming_loss": (0.3333, None),
+    "accuracy": (0.5, None),
+}
+
+
+@pytest.mark.parametrize("name", TORCHMETRICS)
+def test_documented_values_of_torchmetrics(name: str) -> None:
+    mean, each = TORCHMETRICS[name]
+    true, scores = [[0, 1, 0], [1, 0, 1]], np.array([[0.11, 0.22, 0.84], [0.73, 0.33, 0.92]])
+    for second in ({"y_pred": [[0, 0, 1], [1, 0, 1]]}, {"score": scores}):
+        ev = opened(labels=[0, 1, 2], undefined=0.0).update_many(true, **second)
+        assert ev[f"{name}_macro" if each else name] == pytest.approx(mean, abs=5e-5)
+        if each:
+            found = list(ev.value(name, average=None).values())
+            assert found == pytest.approx(each, abs=5e-5)
+
+
+def test_one_label_is_a_binary_view() -> None:
+    ev = fed()
+    one, counts = ev.one_vs_rest("toxic"), ev.label_counts.binary("toxic")
+    binary = se.ConfusionCounts.from_matrix(
+        [[counts.tn, counts.fp], [counts.fn, counts.tp]], [0, 1]
+    )
+    for name in ("f1", "matthews_corrcoef", "specificity", "balanced_accuracy", "cohen_kappa"):
+        assert one[name] == se.metrics.compute(name, binary, positive=1)
+    assert one.labels == ["not toxic", "toxic"]
+    assert one.interval("recall").method == "wilson"
+    with pytest.raises(InputError, match="label: expected one of 3 labels, got 'toxi'"):
+        ev.one_vs_rest("toxi")
+    for name in ("matthews_corrcoef", "balanced_accuracy", "cohen_kappa"):
+        each = [ev.one_vs_rest(label)[name] for label in LABELS]
+        assert ev[f"{name}_macro"] == pytest.approx(sum(each) / 3, rel=1e-12)
+
+
+def test_names_and_undefined_values_say_why() -> None:
+    ev = opened().update({"spam"}, {"spam"}).update(set(), set())
+    assert math.isnan(opened()["f1_samples"])
+    row = {row.metric: row for row in ev.report(["f1_macro", "f1_samples", "recall_samples"])}
+    assert row["f1_macro"].reason == "without the undefined toxic, ad"
+    assert row["f1_samples"].reason == "without 1 event of no value"
+    assert ev.value("f1_samples", undefined=0.0) == 0.5
+    assert ev.value("precision", average=None)["ad"].reason == "no event was predicted 'ad'"
+    nothing = opened(labels=None).update(set(), set())
+    assert nothing["f1_micro"].reason == "no event has a label, and none was predicted of any"  # type: ignore[attr-defined]
+    assert nothing["recall_samples"].reason == "no event has a label"  # type: ignore[attr-defined]
+    with pytest.raises(MetricError, match=r"in a multi-label task use f1_macro, .* or f1_samples"):
+        ev["f1"]
+    with pytest.raises(MetricError, match="read label_counts"):
+        ev.confusion  # noqa: B018
+    with pytest.raises(MetricError, match="of classes read confusion"):
+        se.Evaluator().label_counts  # noqa: B018
+    with pytest.raises(MetricError, match="hamming_loss is for multi-label tasks; use error_rate"):
+        se.Evaluator(task="multiclass")["hamming_loss"]
+
+
+def test_fairness_of_one_label() -> None:
+    rng = np.random.default_rng(7)
+    true, predicted = rng.random((2, 400, 3)) < 0.4
+    groups = rng.choice(["x", "y"], 400)
+    ev = opened(slices=["sex"]).update_many(true, predicted, slices={"sex": groups})
+    binary = se.Evaluator(slices=["sex"])
+    binary.update_many(true[:, 2], predicted[:, 2], slices={"sex": groups})
+    ours, theirs = ev.fairness("sex", label="ad"), binary.fairness("sex")
+    assert [row[1:5] for row in ours] == [row[1:5] for row in theirs]
+    with pytest.raises(MetricError, match="fairness is about one class: pass label="):
+        ev.fairness("sex")
+
+
+def test_merging_needs_the_same_labels() -> None:
+    with pytest.raises(StateError, match="labels"):
+        opened().merge(opened(labels=["spam", "ad"]))
+    counts = se.LabelCounts(["a", "b"])
+    with pytest.raises(StateError, match="other closed lists of labels"):
+        counts.merge(se.LabelCounts(["b", "a"]))
+
+
+# Intervals --------------------------------------------------------------------
+
+BY_EVENT = ("hamming_loss", "f1_micro", "jaccard_micro", "precision_samples", "f1_samples")
+BY_PAIR = ("f1_macro", "recall_weighted", "specificity_macro", "matthews_corrcoef_macro")
+
+
+def test_intervals_know_that_labels_of_one_event_depend_on_each_other() -> None:
+    rng = np.random.default_rng(9)
+    one = rng.random((400, 1)) < 0.4
+    wrong = rng.random((400, 1)) < 0.2
+    once = opened(labels=["a"], intervals=True).update_many(one, one ^ wrong)
+    labels = list("abcde")
+    alike = opened(labels=labels, intervals=True)
+    alike.update_many(np.repeat(one, 5, axis=1), np.repeat(one ^ wrong, 5, axis=1))
+    for name in (*BY_EVENT[:3], *BY_PAIR):
+        # Five labels that are always alike are worth no more events than one.
+        narrow, wide = once.interval(name), alike.interval(name)
+        assert wide.method == "delta_by_event"
+        assert wide.high - wide.low == pytest.approx(narrow.high - narrow.low, rel=0.06)
+    assert alike.interval("accuracy").method == "wilson"
+
+
+def test_an_interval_that_needs_pairs_names_the_option() -> None:
+    ev = fed()
+    for name in BY_EVENT:
+        assert ev.interval(name).defined
+    for name in BY_PAIR:
+        assert "pass intervals=True" in ev.interval(name).reason
+    few = opened(metrics=["f1_micro"], intervals=True).update_many(
+        [["ad"]] * 9, [["ad"], []] * 4 + [[]]
+    )
+    whole = opened().update_many([["ad"]] * 9, [["ad"], []] * 4 + [[]])
+    # From pairs as from the sizes of sets; the pseudo-event of each is another.
+    assert few.interval("f1_micro")[1:3] == pytest.approx(whole.interval("f1_micro")[1:3], abs=0.05)
+
+
+@pytest.mark.parametrize("predicted", [[{"ad"}] * 9, [{"spam"}] * 9, [set()] * 9])
+def test_intervals_at_the_ends(predicted: Any) -> None:
+    ev = opened(intervals=True).update_many([{"ad"}] * 9, predicted)
+    for name in (*BY_EVENT, *BY_PAIR):
+        found = ev.interval(name)
+        assert not found.defined or found.low <= found.value <= found.high
+        assert found.defined or found.reason
+    assert ev.report("all", intervals=0.95)
+
+
+def test_a_report_with_intervals() -> None:
+    text = str(fed().classification_report(intervals=0.95))
+    assert "samples avg" in text
+    assert "[" in text

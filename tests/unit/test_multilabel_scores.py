@@ -1,0 +1,262 @@
+"""Scores of label sets: what a user reads of all labels, of one, and of each event's ranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, MetricError
+from streameval.metrics import CURVES
+from streameval.metrics.registry import task_metrics
+from streameval.states.label_losses import LabelLosses
+from streameval.states.label_ranking import LabelRanking
+from streameval.states.label_scores import LabelScores
+from tests.support.laws import assert_same
+
+LABELS = ["spam", "toxic", "ad"]
+RNG = np.random.default_rng(8)
+SCORES = RNG.random((120, 3)).round(2)
+TRUE = RNG.random(SCORES.shape) < SCORES
+SCORED = [row.name for row in task_metrics("multilabel") if row.needs_scores]
+
+
+def evaluator(rows: Any = slice(None), **options: Any) -> se.Evaluator:
+    ev = se.Evaluator("multilabel", labels=LABELS, **options)
+    return ev.update_many(TRUE[rows], score=SCORES[rows])
+
+
+def events(rows: Any = slice(None)) -> Any:
+    for true, scores in zip(TRUE[rows], SCORES[rows], strict=True):
+        labels = {label for label, has in zip(LABELS, true, strict=True) if has}
+        yield labels, dict(zip(LABELS, scores.tolist(), strict=True))
+
+
+# The examples in the documentation of torchmetrics 1.9 and torcheval 0.0.7: `MultilabelAUROC`,
+# `MultilabelAveragePrecision`, `multilabel_auprc`. Their numbers have four digits.
+DOCUMENTED = (
+    np.array([[0.75, 0.05, 0.35], [0.45, 0.75, 0.05], [0.05, 0.55, 0.75], [0.05, 0.65, 0.05]]),
+    np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1], [1, 1, 1]]),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "each", "macro"),
+    [
+        ("roc_auc", [0.6250, 0.5000, 0.8333], 0.6528),
+        ("average_precision", [0.7500, 0.5833, 0.9167], 0.7500),
+    ],
+)
+def test_documented_values_of_torchmetrics_and_torcheval(
+    name: str, each: list[float], macro: float
+) -> None:
+    scores, true = DOCUMENTED
+    ev = se.Evaluator("multilabel", labels=range(3)).update_many(true, score=scores)
+    assert list(ev.value(name, average=None).values()) == pytest.approx(each, abs=5e-5)
+    assert ev.value(name, average="macro") == pytest.approx(macro, abs=5e-5)
+    assert ev[f"{name}_macro"] == ev.value(name, average="macro")
+
+
+def test_a_label_is_the_binary_task_of_its_scores() -> None:
+    ev = evaluator(threshold={"spam": 0.5, "toxic": 0.7, "ad": 0.5})
+    for n, label in enumerate(LABELS):
+        threshold = 0.7 if label == "toxic" else 0.5
+        binary = se.Evaluator(threshold=threshold).update_many(TRUE[:, n], score=SCORES[:, n])
+        view = ev.one_vs_rest(label)
+        assert view.threshold == threshold
+        for name in (row.metric for row in binary.report("all")):
+            assert view[name] == binary[name] or view[name] != view[name]
+        assert view.interval("roc_auc") == binary.interval("roc_auc")
+        assert view.interval("roc_auc").method == "delong"
+        for name in CURVES:
+            if "binary" in CURVES[name].states:
+                assert_same(view.curve(name).to_dict(), binary.curve(name).to_dict())
+        assert view.thresholds("youden") == binary.thresholds("youden")
+        assert ev.thresholds("youden")[label] == binary.thresholds("youden")
+        for name in ("log_loss", "brier_score", "expected_calibration_error"):
+            assert ev.value(name, average=None)[label] == binary[name]
+        for name in ("roc_auc", "average_precision"):
+            assert ev.value(name, average=None)[label] == binary[name]
+
+
+def test_one_label_of_scores_alone_and_of_predictions_alone() -> None:
+    scores = evaluator(metrics=["roc_auc_macro"]).one_vs_rest("ad")
+    assert scores["roc_auc"] == evaluator().one_vs_rest("ad")["roc_auc"]
+    with pytest.raises(MetricError, match="f1 is not kept"):
+        scores["f1"]
+    labels = se.Evaluator("multilabel", labels=LABELS).update({"ad"}, {"ad"})
+    assert labels.one_vs_rest("ad")["f1"] == 1.0
+    with pytest.raises(MetricError, match="roc_auc is not kept"):
+        labels.one_vs_rest("ad")["roc_auc"]
+    with pytest.raises(InputError, match="label: expected one of 3 labels, got 'spma'; did you"):
+        labels.one_vs_rest("spma")
+    with pytest.raises(MetricError, match="one_vs_rest is not kept; this evaluator keeps other"):
+        evaluator(metrics=["label_ranking_loss"]).one_vs_rest("ad")
+
+
+def test_the_best_threshold_of_each_label_makes_the_next_evaluator() -> None:
+    cuts = evaluator().thresholds("f1")
+    ev = evaluator(threshold=cuts.thresholds)
+    for label in LABELS:
+        assert ev.one_vs_rest(label)["f1"] == pytest.approx(cuts[label].value, abs=1e-15)
+    assert cuts.to_frame().shape == (3, 7)
+    empty = se.Evaluator("multilabel", labels=["a", "b"]).update({"a"}, score={"a": 1, "b": 0})
+    assert empty.thresholds("f1")["b"].reason
+    assert list(empty.thresholds("f1").thresholds) == ["a"]
+
+
+def test_the_table_of_labels() -> None:
+    ev = evaluator()
+    table = ev.label_table()
+    assert list(table.columns) == ["support", "precision", "recall", "f1", "roc_auc", "threshold"]
+    assert table["roc_auc"] == ev.value("roc_auc", average=None)
+    assert table["support"] == dict(zip(LABELS, TRUE.sum(axis=0).tolist(), strict=True))
+    best = ev.label_table(["average_precision"], threshold="youden")
+    assert best["threshold"] == ev.thresholds("youden").thresholds
+    assert "average_precision" in str(best)
+    alone = se.Evaluator("multilabel").update({"a"}, {"b"}).label_table()
+    assert list(alone.columns) == ["support", "precision", "recall", "f1", "threshold"]
+    with pytest.raises(MetricError, match="label_table is for multi-label tasks"):
+        se.Evaluator().update(1, 1).label_table()
+
+
+@pytest.mark.parametrize("window", [None, se.Last(40), se.Panes("40s", "10s")])
+def test_events_batches_and_windows_give_the_same_bits(window: Any) -> None:
+    times = {} if not isinstance(window, se.Panes) else {"event_time": 1e9}
+    one = se.Evaluator("multilabel", labels=LABELS, window=window, time_unit="s")
+    many = se.Evaluator("multilabel", labels=LABELS, window=window, time_unit="s")
+    for n, (labels, scores) in enumerate(events()):
+        one.update(labels, score=scores, **{key: time + n for key, time in times.items()})
+    for start in (0, 50):
+        rows = slice(start, 50 if start == 0 else 120)
+        at = {key: time + np.arange(120)[rows] for key, time in times.items()}
+        many.update_many(TRUE[rows], score=SCORES[rows], **at)
+    fresh = evaluator(slice(None) if window is None else slice(80, 120))
+    for name in SCORED:
+        assert one[name] == many[name] == fresh[name], name
+    assert one.to_bytes() == many.to_bytes()
+    if window is None:
+        rows_left = slice(30, 120)
+        for labels, scores in events(slice(0, 30)):
+            one.revert(labels, score=scores)
+        assert one.to_bytes() == evaluator(rows_left, time_unit="s").to_bytes()
+
+
+def test_fading_weights_halve_with_the_half_life() -> None:
+    fading = se.Evaluator("multilabel", labels=LABELS, window=se.Fading("10s"), time_unit="s")
+    fading.update_many(TRUE, score=SCORES, event_time=1e9 + np.arange(120))
+    plain = se.Evaluator("multilabel", labels=LABELS)
+    plain.update_many(TRUE, score=SCORES, weight=2.0 ** (np.arange(120) / 10))
+    for name in SCORED:
+        assert fading[name] == pytest.approx(plain[name], rel=1e-6), name
+
+
+def test_what_a_mean_leaves_out_is_named() -> None:
+    ev = se.Evaluator("multilabel", labels=["a", "b", "c"])
+    ev.update({"a", "b"}, score={"a": 0.75, "b": 0.5, "c": 0.25})
+    ev.update({"a"}, score={"a": 0.75, "b": 0.5, "c": 0.25})
+    rows = {row.metric: row.reason for row in ev.report("all")}
+    assert rows["roc_auc_macro"] == "without the undefined a, c"
+    assert rows["roc_auc_weighted"] == "without the undefined a"
+    assert rows["average_precision_macro"] == "without the undefined c"
+    assert rows["average_precision_weighted"] == rows["roc_auc_micro"] == ""
+    assert ev.value("roc_auc_macro", undefined=0.0) == ev["roc_auc_macro"] / 3
+    ev.update(set(), score={"a": 0.5, "b": 0.25, "c": 0.25}, weight=2)
+    rows = {row.metric: row.reason for row in ev.report("all")}
+    assert rows["roc_auc_samples"] == "without 2 events of no value"
+    assert rows["recall_at_k"] == rows["average_precision_samples"] == rows["roc_auc_samples"]
+    assert rows["label_ranking_average_precision"] == ""
+    reasons = ev.value("roc_auc", average=None)
+    assert reasons["c"].reason == "no event has the label 'c'"
+
+
+def test_scores_that_are_no_probabilities_have_no_losses() -> None:
+    ev = se.Evaluator("multilabel", labels=["a", "b"], threshold=0.0)
+    ev.update({"a"}, score={"a": 3.5, "b": -2.0})
+    assert ev["log_loss"].reason.startswith("1 of 1 scores lies outside [0, 1]; log loss needs")
+    assert ev["label_ranking_loss"] == 0.0
+    with pytest.raises(InputError, match="proba: expected"):
+        ev.update({"a"}, proba={"a": 3.5, "b": 0.5})
+
+
+def test_a_label_without_scores_costs_no_index() -> None:
+    labels = range(10_000)
+    ev = se.Evaluator("multilabel", labels=labels)
+    sparse = pytest.importorskip("scipy.sparse")
+    rows, columns = [0, 0, 1], [7, 9_999, 7]
+    scores = sparse.csr_matrix(([0.75, 0.5, 0.25], (rows, columns)), shape=(2, 10_000))
+    ev.update_many([[7], [9_999]], score=scores)
+    state = ev._window.current().label_scores
+    assert len(state._columns) == 2
+    assert ev.value("roc_auc", average=None)[9_999] == 0.0
+    assert ev["coverage_error"] == (1 + 10_000) / 2
+    assert ev["log_loss"] > 0
+
+
+def test_intervals_of_means_over_events() -> None:
+    ev = evaluator(intervals=True)
+    replicated = se.Evaluator("multilabel", labels=LABELS, bootstrap=se.Bootstrap(400))
+    replicated.update_many(TRUE, score=SCORES, unit=np.arange(120))
+    for name in (
+        *("label_ranking_average_precision", "label_ranking_loss", "coverage_error"),
+        *("roc_auc_samples", "average_precision_samples", "log_loss", "brier_score"),
+    ):
+        found, wanted = ev.interval(name), replicated.interval(name)
+        assert found.method == "log_t_by_event"
+        width = wanted.high - wanted.low
+        assert found.high - found.low == pytest.approx(width, rel=0.35)
+        assert found.low < ev[name] < found.high
+    assert "pass intervals=True" in evaluator().interval("log_loss").reason
+    discovered = se.Evaluator("multilabel", intervals=True)
+    for labels, scores in events():
+        discovered.update(labels, score=scores)
+    assert "pass labels=[...]" in discovered.interval("label_ranking_loss").reason
+    assert "bootstrap=Bootstrap(...)" in ev.interval("roc_auc_macro").reason
+    assert replicated.interval("roc_auc_macro").low < ev["roc_auc_macro"]
+
+
+# Written forms, which files of this version have: docs/state-format.md.
+
+FEW = [
+    (frozenset({"a", "b"}), {"a": 0.5, "b": 0.25, "c": 0.0}),
+    (frozenset({"c"}), {"a": 0.5, "b": 0.25, "c": 0.0}),
+    (frozenset(), {"a": -1.0}),
+]
+
+
+def test_written_forms() -> None:
+    scores, ranking, losses = LabelScores(), LabelRanking(), LabelLosses(bins=1)
+    for labels, given in FEW:
+        for state in (scores, ranking, losses):
+            state.update(labels, given)
+    column = {"exact": True, "scores": [0.25], "positives": [1], "negatives": [1]}
+    form = scores.to_state()
+    assert {key: form[key] for key in form if key != "columns"} == {
+        "exact": True,
+        "weight": 3,
+        "labels": ["a", "b", "c"],
+        "missed": [0, 0, 1],
+        "max_scores": None,
+    }
+    assert form["columns"][2] is None
+    assert {key: np.asarray(form["columns"][1][key]).tolist() for key in column} == column
+    plain = {key: np.asarray(value).tolist() for key, value in ranking.to_state().items()}
+    assert plain == {
+        "exact": True,
+        "weight": 3,
+        # of no label; of c, whose score is 0: 2 above, 0 below; of a, then b
+        "true": [0, 1, 2, 2],
+        "found": [0, 1, 1, 2],
+        "group": [0, 1, 1, 1],
+        "above": [0, 2, 0, 1],
+        "reached": [0, -1, 1, 2],
+        "weights": [1, 1, 1, 1],
+        "true_of_places": [1, 2, 2],
+        "places": [-1, 0, 1],
+        "place_weights": [1, 1, 1],
+        "labels": ["a", "b", "c"],
+        "label_weights": [3, 2, 1],
+    }
+    assert losses.to_state()["columns"][0]["outside"] == 1

@@ -1,0 +1,279 @@
+"""A regression: what it refuses, its windows and files, and the intervals of its metrics."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, MetricError, StateError
+from streameval.metrics.registry import task_metrics
+from streameval.uncertainty.losses import student_quantile
+
+ALL = [row.name for row in task_metrics("regression")]
+NEED = "the predicted number as y_pred in a regression evaluator"
+BAD: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    ((1.0, "a"), {}, "y_pred: expected a finite number, got 'a'"),
+    (("3.5", 1.0), {}, "y_true: expected a finite number, got '3.5'"),
+    ((math.nan, 1.0), {}, "y_true: expected a finite number, got nan"),
+    ((1.0, math.inf), {}, "y_pred: expected a finite number, got inf"),
+    ((None, 1.0), {}, "y_true: expected a finite number, got None"),
+    ((True, 1.0), {}, "y_true: expected a finite number, got True"),
+    ((1.0,), {}, "y_pred: expected the predicted number, got None; pass the predicted number"),
+    ((1.0,), {"score": 0.5}, f"score: expected {NEED}, got score=; pass y_pred=..., or use task="),
+    ((1.0,), {"proba": 0.5}, f"proba: expected {NEED}, got proba=; pass y_pred=..., or use task="),
+    ((1.0, [1.0, 2.0]), {}, "y_pred: expected a finite number, got [1.0, 2.0]; for many events"),
+    ((1e308, -1e308), {}, "y_pred: expected a number whose difference from the true one, 1e+308"),
+    ((1.0, 2.0), {"weight": -1}, "weight: expected a weight from 0 to"),
+]
+BAD_COLUMNS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    (([1.0, 2.0], [1.0]), {}, "y_pred: expected 2 values, one for each event, got 1; give columns"),
+    (([1.0, 2.0], [1.0, "a"]), {}, "y_pred[1]: expected a finite number, got 'a'"),
+    (([1.0, math.inf], [1.0, 2.0]), {}, "y_true[1]: expected a finite number, got inf"),
+    (([1.0, None], [1.0, 2.0]), {}, "y_true[1]: expected a finite number, got None"),
+    (([1.0, 1e308], [1.0, -1e308]), {}, "y_pred[1]: expected a number whose difference"),
+    (([1.0],), {"score": [0.5]}, f"score: expected {NEED}"),
+    (([1.0],), {"proba": [[0.5, 0.5]]}, f"proba: expected {NEED}"),
+    (([1.0, 2.0], [[1.0, 2.0], [1.0, 2.0]]), {}, "y_pred"),
+    (([1.0, 2.0], [1.0, 2.0]), {"weight": [1]}, "weight: expected 2 values"),
+]
+
+
+@pytest.mark.parametrize(
+    ("args", "more", "text"), [*BAD, *BAD_COLUMNS], ids=lambda value: str(value)[:40]
+)
+def test_nothing_of_a_refused_call_is_counted(args: Any, more: Any, text: str) -> None:
+    ev = se.Evaluator(task="regression").update(1.0, 2.0)
+    before = ev.to_bytes()
+    count = ev.update if (args, more, text) in BAD else ev.update_many
+    with pytest.raises(InputError) as refused:
+        count(*args, **more)
+    assert str(refused.value).startswith(text)
+    assert ev.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"labels": [1, 2]}, 'labels= conflicts with task="regression"'),
+        ({"probabilities": False}, 'probabilities= conflicts with task="regression"'),
+        ({"metrics": ["max_error"], "max_scores": 2048}, "conflicts with median_absolute_error"),
+        ({"metrics": ["mse"]}, "did you mean mean_squared_error?"),
+        ({"metrics": ["accuracy"]}, "accuracy is for binary, multi-class or multi-label tasks"),
+    ],
+)
+def test_options_of_other_tasks(options: dict[str, Any], text: str) -> None:
+    with pytest.raises((InputError, MetricError)) as refused:
+        se.Evaluator(task="regression", **options)
+    assert text in str(refused.value)
+
+
+def test_predictions_alone_are_not_evaluated() -> None:
+    with pytest.raises(InputError, match='task: expected "binary"'):
+        se.Predictions(task="regression")
+    ev = se.Evaluator(task="regression").update(1.0, 2.0)
+    with pytest.raises(MetricError, match="classification_report is not for regression tasks"):
+        ev.classification_report()
+
+
+def test_what_was_not_kept_says_so() -> None:
+    ev = se.Evaluator(task="regression").update(1.0, 2.0)
+    with pytest.raises(MetricError, match="add 'median_absolute_error' to metrics="):
+        ev["median_absolute_error"]
+    with pytest.raises(MetricError, match="alpha: expected a number from 0 to 1, got 2"):
+        ev.value("mean_pinball_loss", alpha=2)
+    assert ev.value("r2", undefined=0.0) == 0.0
+    assert ev["r2"].reason.startswith("all true numbers are equal")  # type: ignore[attr-defined]
+    ev.update(-1.5, 2.0)
+    assert "1 of 2 event has" in ev["mean_squared_log_error"].reason  # type: ignore[attr-defined]
+    assert ev["mean_absolute_percentage_error"] > 0
+    ev.revert(-1.5, 2.0)
+    assert ev["mean_squared_log_error"] > 0
+
+
+def stream(n: int, seed: int) -> list[dict[str, Any]]:
+    draw = random.Random(seed)
+    time, events = 1_700_000_000, []
+    for _ in range(n):
+        time += draw.randrange(90)
+        true = draw.gauss(0, 3)
+        place = {"country": draw.choice("abc")}
+        event = {"y_true": true, "y_pred": true + draw.gauss(0.5, 1), "slices": place}
+        events.append({**event, "weight": draw.randrange(1, 4), "event_time": time})
+    return events
+
+
+WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m"), se.Fading(40)]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"metrics": ALL}, {"intervals": True}], ids=lambda more: " ".join(more)
+)
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+def test_events_batches_shards_and_files(window: Any, more: Any, tmp_path: Path) -> None:
+    options = {"window": window, "slices": ("country",), "time_unit": "s", **more}
+    one, many = (se.Evaluator(task="regression", **options) for _ in range(2))
+    events = stream(120, 3)
+    for event in events:
+        one.update(**event)
+    for start in range(0, 120, 17):
+        part = events[start : start + 17]
+        columns = {name: [event[name] for event in part] for name in part[0]}
+        columns["slices"] = {"country": [place["country"] for place in columns["slices"]]}
+        many.update_many(**columns)
+    assert one.to_bytes() == many.to_bytes()
+    one._check()
+    one.save(tmp_path / "state")
+    loaded = se.load(tmp_path / "state")
+    assert loaded == one
+    assert str(loaded.report("all")) == str(one.report("all"))
+    assert "regression" in repr(one)
+    alone = one.slices()[(("country", "a"),)]
+    assert 0 < alone["root_mean_squared_error" if not more.get("metrics") else "max_error"] < 9
+
+
+def test_a_damaged_window_is_refused() -> None:
+    task = se.Evaluator(task="regression")._context.plan.task_row
+    written = task.write_events([(1.0, 2.0, None, 3)])
+    assert task.read_events(written, None) == [(1.0, 2.0, None, 3)]
+    for key, column in (
+        ("true", np.array([math.nan])),
+        ("predicted", np.array([1.0, 2.0])),
+        ("weight", np.array([0])),
+        ("weight", np.array([1.0])),
+    ):
+        with pytest.raises(StateError, match=f"window.{key}: expected"):
+            task.read_events({**written, key: column}, None)
+
+
+# Intervals --------------------------------------------------------------------
+
+RNG = np.random.default_rng(8)
+TRUE = RNG.gamma(2.0, 2.0, 300)
+PREDICTED = TRUE + RNG.normal(0.2, 1.0, 300)
+
+
+def sure(shift: float = 0.0, **more: Any) -> se.Evaluator:
+    ev = se.Evaluator(task="regression", intervals=True)
+    return ev.update_many(TRUE + shift, PREDICTED + shift, **more)
+
+
+def literal_half(name: str) -> float:
+    """t·√(v / n) on the scale of the interval, from the influence of each event."""
+    y, p, n = TRUE, PREDICTED, len(TRUE)
+    u, v, e = y - y.mean(), p - p.mean(), y - p
+    if name == "explained_variance":
+        e = e - e.mean()
+    r = np.corrcoef(y, p)[0, 1]
+    if name in ("r2", "explained_variance"):
+        influence = e**2 / (e**2).mean() - u**2 / (u**2).mean()
+    elif name == "pearson_r":
+        sy, sp = u.std(), v.std()
+        influence = (u * v / (sy * sp) - r / 2 * (u**2 / sy**2 + v**2 / sp**2)) / (1 - r * r)
+    else:
+        gap = y.mean() - p.mean()
+        apart = y.var() + p.var() + gap**2
+        c = 2 * (u * v).mean() / apart
+        influence = 2 * u * v / apart - c / apart * (u**2 + v**2 + 2 * gap * (u - v))
+        influence /= 1 - c * c
+    squares = (u - v) ** 2
+    freedom = n / (1 + squares.var() / squares.mean() ** 2) - 1
+    return float(student_quantile(0.95, freedom) * influence.std(ddof=1) / math.sqrt(n))
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0**20], ids=str)
+@pytest.mark.parametrize(
+    "name", ["r2", "explained_variance", "pearson_r", "concordance_correlation"]
+)
+def test_delta_intervals_are_of_the_influence_of_each_event(name: str, shift: float) -> None:
+    ev, half = sure(shift), literal_half(name)
+    found = ev.interval(name)
+    if name in ("r2", "explained_variance"):
+        ends = [1 - (1 - found.value) * math.exp(sign * half) for sign in (1, -1)]
+    else:
+        ends = [math.tanh(math.atanh(found.value) + sign * half) for sign in (-1, 1)]
+    assert found.method == "fit_delta"
+    # The numbers plus a million are rounded at 1e-10 before they are counted.
+    assert [found.low, found.high] == pytest.approx(ends, rel=1e-9 if not shift else 1e-7)
+
+
+LOSSES = {
+    "mean_absolute_error": lambda y, p: abs(y - p),
+    "mean_squared_error": lambda y, p: (y - p) ** 2,
+    "mean_pinball_loss": lambda y, p: np.where(y > p, 0.9 * (y - p), 0.1 * (p - y)),
+    "mean_absolute_percentage_error": lambda y, p: abs(y - p) / y,
+    "symmetric_mean_absolute_percentage_error": lambda y, p: 2 * abs(y - p) / (y + abs(p)),
+    "mean_squared_log_error": lambda y, p: (np.log1p(y) - np.log1p(p)) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_intervals_of_means_are_of_the_losses(name: str) -> None:
+    predicted = np.maximum(PREDICTED, -0.5)
+    ev = se.Evaluator(task="regression", intervals=True).update_many(TRUE, predicted)
+    more = {"alpha": 0.9} if name == "mean_pinball_loss" else {}
+    found, n = ev.interval(name, **more), len(TRUE)
+    losses = LOSSES[name](TRUE, predicted)
+    square = losses.var(ddof=1) / losses.mean() ** 2
+    half = student_quantile(0.95, n / (1 + square) - 1) * math.sqrt(square / n)
+    ends = [losses.mean() * math.exp(sign * half) for sign in (-1, 1)]
+    assert [found.low, found.high] == pytest.approx(ends, rel=1e-9)
+    if name == "mean_squared_error":
+        of_root = ev.interval("root_mean_squared_error")
+        assert [of_root.low**2, of_root.high**2] == pytest.approx(ends, rel=1e-9)
+
+
+def test_the_interval_of_the_bias_is_students() -> None:
+    found, errors = sure().interval("mean_error"), PREDICTED - TRUE
+    half = student_quantile(0.95, 299) * errors.std(ddof=1) / math.sqrt(300)
+    assert (found.low, found.high) == pytest.approx((errors.mean() - half, errors.mean() + half))
+    assert found.method == "student_t"
+
+
+def test_what_intervals_need() -> None:
+    ev = se.Evaluator(task="regression").update_many(TRUE, PREDICTED)
+    assert ev.interval("mean_absolute_error").defined
+    for name in ("r2", "mean_squared_error", "mean_absolute_percentage_error"):
+        assert "pass intervals=True" in ev.interval(name).reason
+    fisher = ev.interval("pearson_r")
+    half = 1.959963984540054 / math.sqrt(297)
+    assert fisher.low == pytest.approx(math.tanh(math.atanh(fisher.value) - half))
+    assert fisher.method == "fisher_z"
+    perfect = se.Evaluator(task="regression", intervals=True).update_many(TRUE, TRUE)
+    for name in ALL:
+        if name not in ("median_absolute_error", "max_error", "residual_quantile"):
+            assert not perfect.interval(name).defined or name == "mean_error"
+    single = se.Evaluator(task="regression", intervals=True).update(1.0, 2.0)
+    assert single.interval("mean_absolute_error").reason == "a single event has no spread"
+    fractions = sure(weight=RNG.random(300) + 0.5).interval("r2")
+    assert fractions.method.endswith("(Kish)")
+    assert 200 < fractions.n < 299
+
+
+def test_anytime_needs_the_largest_loss() -> None:
+    ev = sure()
+    found = ev.interval("mean_absolute_error", method="anytime", bound=8)
+    assert found.low < ev.interval("mean_absolute_error").low < found.high < 8
+    assert found.method == "anytime"
+    for bound, reason in ((None, "pass bound= to interval()"), (0.5, "a larger loss than bound")):
+        none = ev.interval("mean_absolute_error", method="anytime", bound=bound)
+        assert reason in none.reason
+    assert ev.interval("symmetric_mean_absolute_percentage_error", method="anytime").high <= 2
+    assert "a mean of losses" in ev.interval("mean_error", method="anytime").reason
+    with pytest.raises(InputError, match="bound: expected a number above 0, got -1"):
+        ev.interval("mean_absolute_error", method="anytime", bound=-1)
+
+
+def test_bootstrap_by_unit() -> None:
+    ev = se.Evaluator(task="regression", bootstrap=se.Bootstrap(50))
+    for n, (true, predicted) in enumerate(zip(TRUE, PREDICTED, strict=True)):
+        ev.update(true, predicted, unit=f"u{n % 40}")
+    for name in ("mean_absolute_error", "r2", "root_mean_squared_error"):
+        found = ev.interval(name)
+        assert found.low < found.value < found.high
+        assert found.method.startswith("bootstrap by")
