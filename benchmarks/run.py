@@ -29,7 +29,6 @@ from benchmarks import (
     files,
     label_sets,
     native,
-    numbers,
     paths,
     service,
     windows,
@@ -89,7 +88,6 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     )
     yield "Bounded memory", bounded.parts(quick)
     yield "Windows", windows.parts(quick)
-    yield "Numbers", numbers.parts(quick)
     yield "Label sets", label_sets.parts(quick)
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
     rows = 500_000 if quick else 2_000_000
