@@ -68,7 +68,7 @@ def five_of_numbers(events: int, repeats: int) -> Row:
         ]
 
     row = faster(
-        f"update_many of {events:,} numbers, then MAE, MSE, RMSE, R², explained variance",
+        f"{events:,} numbers: update_many, then MAE, MSE, RMSE, R², explained variance",
         ours,
         peer,
         target=5,
