@@ -263,7 +263,8 @@ class LabelColumns:
                     among = np.ones(len(scores))
                 column.update_many(positive, scores, among)
             if missed:
-                self._missed[label] = self._missed.get(label, 0) + missed
+                more = missed if self._exact else float(missed)
+                self._missed[label] = self._missed.get(label, 0) + more
         total = len(batch) if weight is None else total_weight(weight)
         self._total += total if self._exact else float(total)
 

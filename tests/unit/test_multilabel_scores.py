@@ -260,3 +260,17 @@ def test_written_forms() -> None:
         "label_weights": [3, 2, 1],
     }
     assert losses.to_state()["columns"][0]["outside"] == 1
+
+
+def test_whole_weights_after_a_fraction_are_floats_too() -> None:
+    states = []
+    for at_once in (False, True):
+        ev = se.Evaluator(task="multilabel", labels=["a", "b"])
+        ev.update(set(), score={"a": 0.0, "b": 0.0}, weight=0.5)
+        if at_once:
+            ev.update_many([["a"]], score=[[0.0, 0.0]])
+        else:
+            ev.update({"a"}, score={"a": 0.0, "b": 0.0})
+        ev._check()
+        states.append(ev.to_bytes())
+    assert states[0] == states[1]
