@@ -99,7 +99,9 @@ export const panel = {
 };
 
 /** @param {Page} page @param {AbortSignal} signal */
-async function refresh({ chosen: { window, slice }, views: [shown] }, signal) {
+async function refresh({ chosen: { window, slice }, views: [shown], status }, signal) {
+  // Of a run of another task, or of a slice that is not there, it is in sight until that is known.
+  if (panel.node.hidden || !shows(status.run, "by-label")) return;
   const model = shown?.model;
   const found = await ask("/api/confusion", { window, slice, model, limit: 0 }, { signal });
   const { classes } = found;
