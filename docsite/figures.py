@@ -48,8 +48,17 @@ def figures() -> dict[str, bytes]:
     earlier = _sliced(0.9)
     for name, display in DISPLAYS.items():
         options = {} if name in ALONE else {"reference": earlier}
-        found[f"figures/displays/{name}.svg"] = display.computed(ev, **options).to_svg().encode()
+        shown = _residuals() if name == "residuals" else ev
+        found[f"figures/displays/{name}.svg"] = display.computed(shown, **options).to_svg().encode()
     return found
+
+
+def _residuals() -> se.Evaluator:
+    """A regression that keeps its residuals."""
+    rng = np.random.default_rng(3)
+    truth = rng.normal(10, 4, 2_000)
+    ev = se.Evaluator(task="regression", metrics=["mean_absolute_error", "max_error"])
+    return ev.update_many(truth, truth + rng.normal(0.3, 1.5, len(truth)))
 
 
 def _svg(draw: Callable[[Any], None]) -> bytes:

@@ -99,8 +99,9 @@ _INHERITING = {"streameval.Comparison", "streameval.Evaluator"}
 
 
 _READING = {
-    "bounds", "classification_report", "confusion", "curve", "interval", "one_vs_rest", "plot",
-    "report", "series", "slice_report", "thresholds", "value",
+    "bounds", "check_expected", "classification_report", "confusion", "curve", "fairness",
+    "interval", "label_counts", "label_table", "one_vs_rest", "plot", "report", "series",
+    "slice_report", "thresholds", "value",
 }  # fmt: skip
 """Members of an Evaluator that have a page of their own: with all of them one would be too long."""
 
