@@ -441,8 +441,5 @@ def served_curves(task: str) -> tuple[str, ...]:
     )
 
 
-SERVED_CURVES = served_curves("binary")
-"""Names of the curves of a service that are about one class against others."""
-
 EVERY_SERVED_CURVE = tuple(row.name for row in CURVES.values() if row.served)
 """Names of the curves that services of all tasks have."""

@@ -14,7 +14,7 @@ import pytest
 from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
-from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.curves import served_curves
 from streameval.metrics.metric import BOTH, DIRECTIONS
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.states.registry import STATES
@@ -112,8 +112,8 @@ def test_a_class_metric_is_found_by_its_name(function):
 
 
 def test_the_curves_of_a_service_are_curves():
-    assert SERVED_CURVES == ("roc", "precision_recall", "calibration")
-    assert set(SERVED_CURVES) < set(CURVES)
+    assert served_curves("binary") == ("roc", "precision_recall", "calibration")
+    assert set(served_curves("binary")) < set(CURVES)
 
 
 COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]

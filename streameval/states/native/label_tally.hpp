@@ -81,16 +81,21 @@ class LabelTally {
         changed = true;
     }
     void count(std::size_t at, Outcome outcome, std::int64_t by) {
+        follow(at, outcome, by);
         Label& label = labels[at];
-        change_means(label, false);
-        label.held[outcome] += by;
-        sums_[outcome] += by;
-        change_means(label, true);
         label.moved[outcome] += by;
         if (!label.changed) {
             label.changed = true;
             touched.push_back(at);
         }
+    }
+    // What the state has counted itself.
+    void follow(std::size_t at, int outcome, std::int64_t by) {
+        Label& label = labels[at];
+        change_means(label, false);
+        label.held[outcome] += by;
+        sums_[outcome] += by;
+        change_means(label, true);
     }
     // What the state holds, in an empty tally.
     void hold(std::size_t at, int outcome, std::int64_t by) {
@@ -166,18 +171,23 @@ class SizeTally {
     std::vector<SizeKey> touched;
 
     void count(std::int64_t hits, std::int64_t predicted, std::int64_t truth, std::int64_t by) {
+        follow(hits, predicted, truth, by);
         const SizeKey key{hits, predicted, truth};
         SizeWeights& weights = sizes[key];
-        change_means(key, by);
-        weights.held += by;
         weights.moved += by;
-        weight += by;
         moved += by;
-        if (hits == predicted && hits == truth) matches_ += by;
         if (!weights.changed) {
             weights.changed = true;
             touched.push_back(key);
         }
+    }
+    // What the state has counted itself.
+    void follow(std::int64_t hits, std::int64_t predicted, std::int64_t truth, std::int64_t by) {
+        const SizeKey key{hits, predicted, truth};
+        change_means(key, by);
+        sizes[key].held += by;
+        weight += by;
+        if (hits == predicted && hits == truth) matches_ += by;
     }
     void hold(std::int64_t hits, std::int64_t predicted, std::int64_t truth, std::int64_t by) {
         sizes[SizeKey{hits, predicted, truth}].held = by;

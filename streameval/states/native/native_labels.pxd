@@ -31,6 +31,7 @@ cdef extern from "label_tally.hpp" namespace "streameval" nogil:
         size_t add_label() except +
         void count_event "count"(int64_t by)
         void count(size_t at, Outcome outcome, int64_t by) except +
+        void follow(size_t at, int outcome, int64_t by)
         void hold(size_t at, int outcome, int64_t by)
         void handed_over()
         double micro(int rule)
@@ -46,6 +47,7 @@ cdef extern from "label_tally.hpp" namespace "streameval" nogil:
         int64_t moved
         vector[SizeKey] touched
         void count(int64_t hits, int64_t predicted, int64_t truth, int64_t by) except +
+        void follow(int64_t hits, int64_t predicted, int64_t truth, int64_t by) except +
         void hold(int64_t hits, int64_t predicted, int64_t truth, int64_t by) except +
         int64_t moved_of(const SizeKey& key)
         void handed_over()

@@ -3,7 +3,8 @@
 """What compiled code counts of sets of labels for ``LabelCounts`` and ``LabelSetCounts``.
 
 A tally holds what its state does and what was counted since, which the state takes before it is
-read. When the state counts an event itself, it has the tally forget what it held.
+read. An event that the state counts itself is followed; after any other change the tally forgets
+what it held.
 """
 
 cimport cython
@@ -87,6 +88,16 @@ cdef class NativeLabelTally:
         self._tally.handed_over()
         return weight, cells
 
+    def follow(self, cells, weight):
+        """Hold an event too that the state counts itself, after it has taken what was counted."""
+        if self._known and self._open:
+            if not -MOST_LABELLED < weight < MOST_LABELLED - self._tally.weight:
+                self._known = False
+                return
+            self._tally.weight += weight
+            for label, outcome in cells:
+                self._tally.follow(self._code(label), outcome, weight)
+
     def forget(self):
         """Hold nothing, as the state is about to change; what was counted has been taken."""
         self._known = False
@@ -162,6 +173,15 @@ cdef class NativeSizeTally:
         weight = self._tally.moved
         self._tally.handed_over()
         return weight, cells
+
+    def follow(self, cells, weight):
+        """Hold an event too that the state counts itself, after it has taken what was counted."""
+        if self._known and self._open:
+            if not -MOST_LABELLED < weight < MOST_LABELLED - self._tally.weight:
+                self._known = False
+                return
+            for hits, predicted, true in cells:
+                self._tally.follow(hits, predicted, true, weight)
 
     def forget(self):
         """Hold nothing, as the state is about to change; what was counted has been taken."""

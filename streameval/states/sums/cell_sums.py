@@ -97,7 +97,9 @@ class CellSums(SumVector):
         super()._merge(other, times)
 
     def _add(self, terms: Any, weight: Weight) -> None:
-        self._forget()
+        if self._tally is not None:
+            self._settle()
+            self._tally.follow(terms, weight)
         self._values[0] += weight
         cells, zero = self._cells, 0 if self._exact else 0.0
         for cell in terms:
