@@ -512,7 +512,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         As of :class:`Evaluator`: one lock for all models.
 
     Cost:
-        An event of two models some 20 µs, of numbers 30 µs; in a batch 2 to 6 µs. Memory: the
+        An event of two models some 40 µs, of numbers 55 µs; in a batch 2 to 3 µs. Memory: the
         models' evaluators, and in every window and slice about 115 bytes for each distinct pair of
         scores (12 more for each further model); no pairs are kept with ``paired_scores=False``, or
         ``metrics=`` of labels, log loss and Brier score only.
