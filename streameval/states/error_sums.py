@@ -223,6 +223,8 @@ class ErrorSums(NumberSums):
             if rest is not None:
                 y_true, given = y_true[rest], given[rest]
                 weight = None if weight is None else weight[rest]
+                # What it holds for reading would lack the events that follow.
+                self._settle()
         for chunk in chunks(len(y_true)):
             true, predicted = y_true[chunk], given[chunk]
             by = None if weight is None else weight[chunk]

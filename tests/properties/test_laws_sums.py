@@ -231,9 +231,12 @@ SPECS = [
 
 
 def update_what_it_takes(state: ClassScores, event: Any) -> None:
-    """Count an event of several scores, if the state is of any scores."""
+    """Count an event of several scores, if the state is of any scores of the event's labels."""
     if not state.not_probabilities:
         raise InputError("score", expected="probabilities", got="any scores")
+    if not {*state.labels} <= event[1].keys():
+        # A task of any scores has a closed list of labels, and refuses what lacks one.
+        raise InputError("score", expected=f"scores of {state.labels}", got=event[1])
     state.update(*event)
 
 

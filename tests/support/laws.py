@@ -540,7 +540,7 @@ def check_law(spec: StateSpec, law: str, *, max_examples: int = 40) -> None:
     @settings(
         max_examples=200 if excused else number_of_examples(max_examples),
         # A law that should fail must fail in every run.
-        derandomize=excused,
+        derandomize=excused or settings().derandomize,
         phases=[Phase.generate] if excused else [Phase.generate, Phase.shrink],
         database=None,
         report_multiple_bugs=False,
