@@ -4,11 +4,16 @@
 // Python; below 2^33 events no sum of squares then passes 255 bits.
 #pragma once
 
+#include <algorithm>
+#include <cfloat>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "exact128.hpp"
+#include "number_blocks.hpp"
 
 namespace streameval {
 
@@ -66,6 +71,47 @@ struct ErrorTally {
         // Without a branch, of which every other one would be mispredicted.
         change(&under, extended(error & -SignedWide(error > 0)), by);
     }
+    // An event of a batch; false where it is not held exactly, or is one too many.
+    bool count_one(double truth, double prediction, std::int64_t by) {
+        SignedWide one, other;
+        const bool held = by < most_moved / 2 - moved && number_units(truth, &one) &&
+                          number_units(prediction, &other);
+        if (held) count(one, other, by);
+        return held;
+    }
+    // Adds the places of events that are not counted to `rest`. Without weights: NULL.
+    void count_many(
+        const double* truth, const double* prediction, const std::int64_t* by, std::size_t size,
+        std::vector<std::size_t>* rest
+    ) {
+        std::size_t at = 0;
+        const auto alone = [&](std::size_t n) {
+            if (!count_one(truth[n], prediction[n], by ? by[n] : 1)) rest->push_back(n);
+        };
+        while (NumberBlock::possible && !by && size - at >= NumberBlock::few && moved < most_moved / 4) {
+            const std::size_t events = std::min(NumberBlock::most, size - at);
+            NumberBlock block;
+            const bool near = block.measure(truth + at, prediction + at, events, NUMBER_BITS, -NUMBER_UNIT);
+            std::int64_t counted = static_cast<std::int64_t>(events);
+            if (!near || events < NumberBlock::most || !sum_of_block(truth + at, prediction + at, &block)) {
+                // Zeros replace the events that do not fit.
+                double copies[2][NumberBlock::most] = {};
+                for (std::size_t n = 0; n < events; ++n) {
+                    if (block.fits(truth[at + n]) && block.fits(prediction[at + n])) {
+                        copies[0][n] = truth[at + n];
+                        copies[1][n] = prediction[at + n];
+                    } else {
+                        --counted;
+                        alone(at + n);
+                    }
+                }
+                sum_of_block(copies[0], copies[1], &block);
+            }
+            add(block, counted);
+            at += events;
+        }
+        for (; at < size; ++at) alone(at);
+    }
     void clear() { *this = ErrorTally(); }
     void add(const ErrorTally& more) {
         weight += more.weight;
@@ -110,6 +156,27 @@ struct ErrorTally {
     }
 
   private:
+    void add(const NumberBlock& block, std::int64_t counted) {
+        weight += counted;
+        moved += counted;
+        const int first = block.unit + NUMBER_UNIT;
+        horner<3>(block.truths, first, &truths);
+        horner<3>(block.given, first, &given);
+        horner<3>(block.under, first, &under);
+        horner<5>(block.truth_squares, 2 * first, &truth_squares);
+        horner<5>(block.products, 2 * first, &products);
+        horner<5>(block.given_squares, 2 * first, &given_squares);
+    }
+    // *sum += the limbs, of which the last is in units of 2^shift.
+    template <int size>
+    static void horner(const std::int64_t* limbs, int shift, U256* sum) {
+        U256 value;
+        for (int k = 0; k < size; ++k) {
+            value <<= NumberBlock::limb_bits;
+            value += extended(limbs[k]);
+        }
+        *sum += value << shift;
+    }
     // An integer from 0 on, of 384 bits.
     struct Long {
         std::uint64_t limb[6] = {0, 0, 0, 0, 0, 0};

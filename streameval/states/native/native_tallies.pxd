@@ -1,5 +1,6 @@
 # What other compiled modules may know of what is counted for states: see native_tallies.pyx.
 
+from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
@@ -65,6 +66,10 @@ cdef extern from "error_tally.hpp" namespace "streameval" nogil:
         U256 given_squares
         U256 under
         void count(SignedWide truth, SignedWide prediction, int64_t by)
+        void count_many(
+            const double* truth, const double* prediction, const int64_t* by, size_t size,
+            vector[size_t]* rest
+        ) except +
         void add(const ErrorTally& more)
         void clear()
         double mean_error()

@@ -152,26 +152,18 @@ cdef class NativeErrorTally:
         self, const double[::1] truth, const double[::1] prediction, const int64_t[::1] weight=None
     ):
         """Count events; the places of those that the state has to count, None: all of them."""
-        cdef SignedWide one = 0, other = 0
-        cdef int64_t by = 1
-        cdef Py_ssize_t n
-        cdef bint weighted = weight is not None
+        cdef const int64_t* by = NULL
+        cdef vector[size_t] rest
         if not self._known:
             self._look_up()
         if not self._open:
             return None
-        rest = []
-        for n in range(truth.shape[0]):
-            if weighted:
-                by = weight[n]
-            if (
-                by < MOST_ERRORS // 2 - self._tally.moved
-                and number_units(truth[n], &one)
-                and number_units(prediction[n], &other)
-            ):
-                self._tally.count(one, other, by)
-            else:
-                rest.append(n)
+        if truth.shape[0]:
+            if weight is not None:
+                by = &weight[0]
+            self._tally.count_many(
+                &truth[0], &prediction[0], by, truth.shape[0], &rest
+            )
         return rest
 
     cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept:
