@@ -112,15 +112,14 @@ struct ErrorTally {
         }
         for (; at < size; ++at) alone(at);
     }
-    void clear() { *this = ErrorTally(); }
-    void add(const ErrorTally& more) {
-        weight += more.weight;
-        truths += more.truths;
-        given += more.given;
-        truth_squares += more.truth_squares;
-        given_squares += more.given_squares;
-        products += more.products;
-        under += more.under;
+    void subtract(const ErrorTally& less) {
+        weight -= less.weight;
+        truths -= less.truths;
+        given -= less.given;
+        truth_squares -= less.truth_squares;
+        given_squares -= less.given_squares;
+        products -= less.products;
+        under -= less.under;
     }
     U256 squared_errors() const {
         U256 sum = truth_squares;

@@ -70,8 +70,7 @@ cdef extern from "error_tally.hpp" namespace "streameval" nogil:
             const double* truth, const double* prediction, const int64_t* by, size_t size,
             vector[size_t]* rest
         ) except +
-        void add(const ErrorTally& more)
-        void clear()
+        void subtract(const ErrorTally& less)
         double mean_error()
         double mean_absolute_error()
         double mean_squared_error()
@@ -82,10 +81,10 @@ cdef extern from "error_tally.hpp" namespace "streameval" nogil:
 
 
 cdef class NativeErrorTally:
-    # What was counted since it was last handed over; the sums that get it, and both together.
+    # All that was counted, and the part of it that the sums have.
     cdef ErrorTally _tally
-    cdef object _sums
     cdef ErrorTally _held
+    cdef object _sums
     cdef bint _known
     cdef bint _open
     # The event that was last found ready.
@@ -96,7 +95,12 @@ cdef class NativeErrorTally:
     cdef bint _look_up(self) except -1
     cdef void count(self, int64_t weight) noexcept
     cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept
-    cdef ErrorTally _both(self) noexcept
+    cdef bint _read(self) except -1
+    cpdef double mean_error(self) except? -2
+    cpdef double mean_absolute_error(self) except? -2
+    cpdef double mean_squared_error(self) except? -2
+    cpdef double root_mean_squared_error(self) except? -2
+    cpdef double r2(self) except? -2
 
 
 cdef struct QueuedEvent:

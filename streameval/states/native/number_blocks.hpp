@@ -13,18 +13,19 @@
 
 #if defined(__GNUC__)
 #define STREAMEVAL_INLINE inline __attribute__((always_inline))
-#if defined(__x86_64__)
-#define STREAMEVAL_AVX2
-#endif
 #else
 #define STREAMEVAL_INLINE inline
 #endif
 
 namespace streameval {
 
-#if defined(__GNUC__)
+// Numbers that are summed side by side; one where the compiler has no such type, or is not to.
+#if defined(__GNUC__) && !defined(STREAMEVAL_NO_INT128)
 typedef double TwoNumbers __attribute__((vector_size(16)));
+#if defined(__x86_64__)
+#define STREAMEVAL_AVX2
 typedef double FourNumbers __attribute__((vector_size(32)));
+#endif
 #else
 typedef double TwoNumbers;
 #endif
@@ -161,7 +162,9 @@ struct NumberBlock {
 };
 
 #if defined(STREAMEVAL_AVX2)
-__attribute__((target("avx2"))) inline bool sum_by_four(const double* truth, const double* prediction, NumberBlock* block) {
+__attribute__((target("avx2"))) inline bool sum_by_four(
+    const double* truth, const double* prediction, NumberBlock* block
+) {
     return block->sum<FourNumbers>(truth, prediction);
 }
 #endif
