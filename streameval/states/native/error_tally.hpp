@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -231,21 +230,16 @@ struct ErrorTally {
             while (n > 0 && limb[n] == 0) --n;
             return n;
         }
-        // The first 126 bits, and the power of two that they count.
+        // The first 126 bits of a number above 0, and the power of two that they count.
         int exponent() const {
             const int n = top();
-            return limb[n] == 0 ? 0 : 64 * n + 64 - leading_zeros(limb[n]) - 126;
+            return 64 * n + 64 - leading_zeros(limb[n]) - 126;
         }
         Wide upper() const {
-            const int shift = exponent();
-            Wide result = 0;
-            for (int n = 5; n >= 0; --n) {
-                const int at = 64 * n - shift;
-                if (at >= 128 || limb[n] == 0) continue;
-                const Wide one = limb[n];
-                result |= at >= 0 ? one << at : at > -64 ? one >> -at : Wide(0);
-            }
-            return result;
+            const int n = top(), zeros = leading_zeros(limb[n]);
+            const Wide first = Wide(limb[n]) << 64 | (n > 0 ? limb[n - 1] : 0);
+            const std::uint64_t next = n > 1 ? limb[n - 2] : 0;
+            return (first << zeros | (zeros ? next >> (64 - zeros) : 0)) >> 2;
         }
 
         static std::uint64_t low(Wide value) { return static_cast<std::uint64_t>(value); }
@@ -276,15 +270,16 @@ struct ErrorTally {
             static_cast<std::uint64_t>((over << 1) / static_cast<std::uint64_t>(under >> 62));
         const std::uint64_t rest = digits & 1023;
         if (rest > 8 && rest < 1016 && (rest < 504 || rest > 520) && digits >> 62 != 0)
-            return std::ldexp(static_cast<double>(digits), a - b - 63);
+            return static_cast<double>(digits) * power(a - b - 63);
         const double least = quotient(over, under + 1), most = quotient(over + 1, under);
         return least == most ? std::ldexp(least, a - b) : NAN;
     }
     // sum / weight, in units of 2^-unit.
     double mean(U256 sum, int unit) const {
         if (weight <= 0) return NAN;
-        const std::uint64_t by = static_cast<std::uint64_t>(weight);
-        const int digits = length(sum), shift = 128 - digits;
+        const int zeros = leading_zeros(static_cast<std::uint64_t>(weight));
+        const std::uint64_t by = static_cast<std::uint64_t>(weight) << zeros;
+        const int digits = length(sum), shift = 127 - digits;
         if (digits == 0) return 0.0;
         Wide upper = sum.low, rest = 0;
         if (shift < 0) {
@@ -294,10 +289,18 @@ struct ErrorTally {
         } else {
             upper <<= shift;
         }
-        // At least 94 bits, the last of which stands for all that follow.
-        const Wide whole = upper / by;
-        rest |= upper - whole * by;
-        return std::ldexp(static_cast<double>(whole | (rest != 0 ? 1u : 0u)), -shift - unit);
+        // 127 bits by 64: at least 62, of which the last but one stands for all that follow.
+        const std::uint64_t whole = static_cast<std::uint64_t>(upper / by);
+        rest |= upper - product(whole, by);
+        const std::uint64_t kept = whole >> 1 | (whole & 1) | (rest != 0 ? 1u : 0u);
+        return static_cast<double>(static_cast<std::int64_t>(kept)) * power(zeros + 1 - shift - unit);
+    }
+    // 2^exponent, of a normal number.
+    static double power(int exponent) {
+        const std::uint64_t bits = static_cast<std::uint64_t>(exponent + 1023) << 52;
+        double result;
+        std::memcpy(&result, &bits, sizeof result);
+        return result;
     }
 };
 
