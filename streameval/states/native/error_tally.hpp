@@ -78,7 +78,7 @@ struct ErrorTally {
         if (held) count(one, other, by);
         return held;
     }
-    // Adds the places of events that are not counted to `rest`. Without weights: NULL.
+    // Adds the places of events that are not counted to `rest`; `by` is NULL for weights of 1.
     void count_many(
         const double* truth, const double* prediction, const std::int64_t* by, std::size_t size,
         std::vector<std::size_t>* rest

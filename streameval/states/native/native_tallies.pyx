@@ -161,9 +161,7 @@ cdef class NativeErrorTally:
         if truth.shape[0]:
             if weight is not None:
                 by = &weight[0]
-            self._tally.count_many(
-                &truth[0], &prediction[0], by, truth.shape[0], &rest
-            )
+            self._tally.count_many(&truth[0], &prediction[0], by, truth.shape[0], &rest)
         return rest
 
     cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept:
