@@ -390,8 +390,7 @@ def score_column(column: object, field: str = "score") -> FloatArray:
     if array.dtype.kind not in "fiu":
         scores = [canonical_score(value, field, n) for n, value in enumerate(array.tolist())]
         return np.asarray(scores, dtype=np.float64)
-    result: FloatArray = array.astype(np.float64)
-    result += 0.0
+    result: FloatArray = np.add(array, 0.0, dtype=np.float64)
     finite = np.isfinite(result)
     if not finite.all():
         position = int(np.argmin(finite))

@@ -122,7 +122,7 @@ class ErrorSums(NumberSums):
     Weights that are not whole end ``exact`` and with it :meth:`revert`.
 
     Cost:
-        About 2 µs an event, 0.03 µs an event of a batch. Memory: some 500 bytes for numbers of
+        About 2 µs an event, 0.005 µs an event of a batch. Memory: some 500 bytes for numbers of
         like size, up to a few kB of the whole range of floats.
 
     >>> errors = ErrorSums()

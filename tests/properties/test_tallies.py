@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.metrics.registry import find
+from streameval.states.error_sums import ErrorSums
 from streameval.states.registry import STATES
 from streameval.states.state_set import StateSet
 
@@ -87,3 +89,28 @@ def test_each_event_and_each_read(kind: str, data: Any) -> None:
     states = ev.total._window.current()
     assert isinstance(states, StateSet)
     states._check()
+
+
+@pytest.mark.skipif(se.backend() == "portable", reason="nothing is compiled")
+@settings(max_examples=50)
+@given(
+    size=st.sampled_from([63, 64, 511, 512, 513, 1100]),
+    seed=st.integers(0, 2**32 - 1),
+    exponents=st.tuples(st.integers(-110, -24), st.integers(-110, -24), st.integers(1, 20)),
+    others=st.lists(st.tuples(st.integers(0, 62), _number, _number), max_size=4),
+)
+def test_a_batch_is_its_events(
+    size: int, seed: int, exponents: tuple[int, int, int], others: list[tuple[int, float, float]]
+) -> None:
+    """A block of numbers has the sums of its events, whichever of them it cannot hold."""
+    draw = np.random.default_rng(seed)
+    digits = draw.integers(-(2**53), 2**53, (2, size)).astype(float)
+    *lowest, spread = exponents
+    true, predicted = np.ldexp(digits, draw.integers(0, spread, (2, size)) + np.c_[lowest])
+    for at, one, other in others:
+        true[at], predicted[at] = one, other
+    at_once, one_by_one = ErrorSums(), ErrorSums()
+    at_once.update_many(true, predicted)
+    for pair in zip(true.tolist(), predicted.tolist(), strict=True):
+        one_by_one.update(*pair)
+    assert at_once == one_by_one

@@ -4,11 +4,15 @@
 // Python; below 2^33 events no sum of squares then passes 255 bits.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "exact128.hpp"
+#include "number_blocks.hpp"
 
 namespace streameval {
 
@@ -66,15 +70,55 @@ struct ErrorTally {
         // Without a branch, of which every other one would be mispredicted.
         change(&under, extended(error & -SignedWide(error > 0)), by);
     }
-    void clear() { *this = ErrorTally(); }
-    void add(const ErrorTally& more) {
-        weight += more.weight;
-        truths += more.truths;
-        given += more.given;
-        truth_squares += more.truth_squares;
-        given_squares += more.given_squares;
-        products += more.products;
-        under += more.under;
+    // An event of a batch; false where it is not held exactly, or is one too many.
+    bool count_one(double truth, double prediction, std::int64_t by) {
+        SignedWide one, other;
+        const bool held = by < most_moved / 2 - moved && number_units(truth, &one) &&
+                          number_units(prediction, &other);
+        if (held) count(one, other, by);
+        return held;
+    }
+    // Adds the places of events that are not counted to `rest`; `by` is NULL for weights of 1.
+    void count_many(
+        const double* truth, const double* prediction, const std::int64_t* by, std::size_t size,
+        std::vector<std::size_t>* rest
+    ) {
+        std::size_t at = 0;
+        const auto alone = [&](std::size_t n) {
+            if (!count_one(truth[n], prediction[n], by ? by[n] : 1)) rest->push_back(n);
+        };
+        while (NumberBlock::possible && !by && size - at >= NumberBlock::few && moved < most_moved / 4) {
+            const std::size_t events = std::min(NumberBlock::most, size - at);
+            NumberBlock block;
+            const bool near = block.measure(truth + at, prediction + at, events, NUMBER_BITS, -NUMBER_UNIT);
+            std::int64_t counted = static_cast<std::int64_t>(events);
+            if (!near || events < NumberBlock::most || !sum_of_block(truth + at, prediction + at, &block)) {
+                // Zeros replace the events that do not fit.
+                double copies[2][NumberBlock::most] = {};
+                for (std::size_t n = 0; n < events; ++n) {
+                    if (block.fits(truth[at + n]) && block.fits(prediction[at + n])) {
+                        copies[0][n] = truth[at + n];
+                        copies[1][n] = prediction[at + n];
+                    } else {
+                        --counted;
+                        alone(at + n);
+                    }
+                }
+                sum_of_block(copies[0], copies[1], &block);
+            }
+            add(block, counted);
+            at += events;
+        }
+        for (; at < size; ++at) alone(at);
+    }
+    void subtract(const ErrorTally& less) {
+        weight -= less.weight;
+        truths -= less.truths;
+        given -= less.given;
+        truth_squares -= less.truth_squares;
+        given_squares -= less.given_squares;
+        products -= less.products;
+        under -= less.under;
     }
     U256 squared_errors() const {
         U256 sum = truth_squares;
@@ -110,6 +154,27 @@ struct ErrorTally {
     }
 
   private:
+    void add(const NumberBlock& block, std::int64_t counted) {
+        weight += counted;
+        moved += counted;
+        const int first = block.unit + NUMBER_UNIT;
+        horner<3>(block.truths, first, &truths);
+        horner<3>(block.given, first, &given);
+        horner<3>(block.under, first, &under);
+        horner<5>(block.truth_squares, 2 * first, &truth_squares);
+        horner<5>(block.products, 2 * first, &products);
+        horner<5>(block.given_squares, 2 * first, &given_squares);
+    }
+    // *sum += the limbs, of which the last is in units of 2^shift.
+    template <int size>
+    static void horner(const std::int64_t* limbs, int shift, U256* sum) {
+        U256 value;
+        for (int k = 0; k < size; ++k) {
+            value <<= NumberBlock::limb_bits;
+            value += extended(limbs[k]);
+        }
+        *sum += value << shift;
+    }
     // An integer from 0 on, of 384 bits.
     struct Long {
         std::uint64_t limb[6] = {0, 0, 0, 0, 0, 0};
@@ -165,21 +230,16 @@ struct ErrorTally {
             while (n > 0 && limb[n] == 0) --n;
             return n;
         }
-        // The first 126 bits, and the power of two that they count.
+        // The first 126 bits of a number above 0, and the power of two that they count.
         int exponent() const {
             const int n = top();
-            return limb[n] == 0 ? 0 : 64 * n + 64 - leading_zeros(limb[n]) - 126;
+            return 64 * n + 64 - leading_zeros(limb[n]) - 126;
         }
         Wide upper() const {
-            const int shift = exponent();
-            Wide result = 0;
-            for (int n = 5; n >= 0; --n) {
-                const int at = 64 * n - shift;
-                if (at >= 128 || limb[n] == 0) continue;
-                const Wide one = limb[n];
-                result |= at >= 0 ? one << at : at > -64 ? one >> -at : Wide(0);
-            }
-            return result;
+            const int n = top(), zeros = leading_zeros(limb[n]);
+            const Wide first = Wide(limb[n]) << 64 | (n > 0 ? limb[n - 1] : 0);
+            const std::uint64_t next = n > 1 ? limb[n - 2] : 0;
+            return (first << zeros | (zeros ? next >> (64 - zeros) : 0)) >> 2;
         }
 
         static std::uint64_t low(Wide value) { return static_cast<std::uint64_t>(value); }
@@ -210,15 +270,16 @@ struct ErrorTally {
             static_cast<std::uint64_t>((over << 1) / static_cast<std::uint64_t>(under >> 62));
         const std::uint64_t rest = digits & 1023;
         if (rest > 8 && rest < 1016 && (rest < 504 || rest > 520) && digits >> 62 != 0)
-            return std::ldexp(static_cast<double>(digits), a - b - 63);
+            return static_cast<double>(digits) * power(a - b - 63);
         const double least = quotient(over, under + 1), most = quotient(over + 1, under);
         return least == most ? std::ldexp(least, a - b) : NAN;
     }
     // sum / weight, in units of 2^-unit.
     double mean(U256 sum, int unit) const {
         if (weight <= 0) return NAN;
-        const std::uint64_t by = static_cast<std::uint64_t>(weight);
-        const int digits = length(sum), shift = 128 - digits;
+        const int zeros = leading_zeros(static_cast<std::uint64_t>(weight));
+        const std::uint64_t by = static_cast<std::uint64_t>(weight) << zeros;
+        const int digits = length(sum), shift = 127 - digits;
         if (digits == 0) return 0.0;
         Wide upper = sum.low, rest = 0;
         if (shift < 0) {
@@ -228,10 +289,18 @@ struct ErrorTally {
         } else {
             upper <<= shift;
         }
-        // At least 94 bits, the last of which stands for all that follow.
-        const Wide whole = upper / by;
-        rest |= upper - whole * by;
-        return std::ldexp(static_cast<double>(whole | (rest != 0 ? 1u : 0u)), -shift - unit);
+        // 127 bits by 64: at least 62, of which the last but one stands for all that follow.
+        const std::uint64_t whole = static_cast<std::uint64_t>(upper / by);
+        rest |= upper - product(whole, by);
+        const std::uint64_t kept = whole >> 1 | (whole & 1) | (rest != 0 ? 1u : 0u);
+        return static_cast<double>(static_cast<std::int64_t>(kept)) * power(zeros + 1 - shift - unit);
+    }
+    // 2^exponent, of a normal number.
+    static double power(int exponent) {
+        const std::uint64_t bits = static_cast<std::uint64_t>(exponent + 1023) << 52;
+        double result;
+        std::memcpy(&result, &bits, sizeof result);
+        return result;
     }
 };
 

@@ -1,5 +1,6 @@
 # What other compiled modules may know of what is counted for states: see native_tallies.pyx.
 
+from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
@@ -65,8 +66,11 @@ cdef extern from "error_tally.hpp" namespace "streameval" nogil:
         U256 given_squares
         U256 under
         void count(SignedWide truth, SignedWide prediction, int64_t by)
-        void add(const ErrorTally& more)
-        void clear()
+        void count_many(
+            const double* truth, const double* prediction, const int64_t* by, size_t size,
+            vector[size_t]* rest
+        ) except +
+        void subtract(const ErrorTally& less)
         double mean_error()
         double mean_absolute_error()
         double mean_squared_error()
@@ -77,10 +81,10 @@ cdef extern from "error_tally.hpp" namespace "streameval" nogil:
 
 
 cdef class NativeErrorTally:
-    # What was counted since it was last handed over; the sums that get it, and both together.
+    # All that was counted, and the part of it that the sums have.
     cdef ErrorTally _tally
-    cdef object _sums
     cdef ErrorTally _held
+    cdef object _sums
     cdef bint _known
     cdef bint _open
     # The event that was last found ready.
@@ -91,7 +95,12 @@ cdef class NativeErrorTally:
     cdef bint _look_up(self) except -1
     cdef void count(self, int64_t weight) noexcept
     cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept
-    cdef ErrorTally _both(self) noexcept
+    cdef bint _read(self) except -1
+    cpdef double mean_error(self) except? -2
+    cpdef double mean_absolute_error(self) except? -2
+    cpdef double mean_squared_error(self) except? -2
+    cpdef double root_mean_squared_error(self) except? -2
+    cpdef double r2(self) except? -2
 
 
 cdef struct QueuedEvent:

@@ -152,26 +152,16 @@ cdef class NativeErrorTally:
         self, const double[::1] truth, const double[::1] prediction, const int64_t[::1] weight=None
     ):
         """Count events; the places of those that the state has to count, None: all of them."""
-        cdef SignedWide one = 0, other = 0
-        cdef int64_t by = 1
-        cdef Py_ssize_t n
-        cdef bint weighted = weight is not None
+        cdef const int64_t* by = NULL
+        cdef vector[size_t] rest
         if not self._known:
             self._look_up()
         if not self._open:
             return None
-        rest = []
-        for n in range(truth.shape[0]):
-            if weighted:
-                by = weight[n]
-            if (
-                by < MOST_ERRORS // 2 - self._tally.moved
-                and number_units(truth[n], &one)
-                and number_units(prediction[n], &other)
-            ):
-                self._tally.count(one, other, by)
-            else:
-                rest.append(n)
+        if truth.shape[0]:
+            if weight is not None:
+                by = &weight[0]
+            self._tally.count_many(&truth[0], &prediction[0], by, truth.shape[0], &rest)
         return rest
 
     cdef bint remove(self, double truth, double prediction, int64_t weight) noexcept:
@@ -192,7 +182,9 @@ cdef class NativeErrorTally:
         self._known = False
         if not tally.moved:
             return None
-        self._tally.clear()
+        tally.subtract(self._held)
+        self._tally.moved = 0
+        self._held = self._tally
         return (
             tally.weight, _number(tally.truths), _number(tally.given),
             _number(tally.truth_squares), _number(tally.products), _number(tally.given_squares),
@@ -210,35 +202,30 @@ cdef class NativeErrorTally:
             held.truths, held.given = _long(units[1]), _long(units[2])
             held.truth_squares, held.products = _long(units[3]), _long(units[4])
             held.given_squares, held.under = _long(units[5]), _long(units[6])
-            self._held = held
+            self._tally = self._held = held
             self._open = True
         self._known = True
         return self._open
 
-    cdef ErrorTally _both(self) noexcept:
-        cdef ErrorTally both = self._held
-        both.add(self._tally)
-        return both
-
-    def _read(self):
+    cdef bint _read(self) except -1:
         if not self._known:
             self._look_up()
         return self._open
 
-    def mean_error(self):
-        return self._both().mean_error() if self._read() else NAN
+    cpdef double mean_error(self) except? -2:
+        return self._tally.mean_error() if self._read() else NAN
 
-    def mean_absolute_error(self):
-        return self._both().mean_absolute_error() if self._read() else NAN
+    cpdef double mean_absolute_error(self) except? -2:
+        return self._tally.mean_absolute_error() if self._read() else NAN
 
-    def mean_squared_error(self):
-        return self._both().mean_squared_error() if self._read() else NAN
+    cpdef double mean_squared_error(self) except? -2:
+        return self._tally.mean_squared_error() if self._read() else NAN
 
-    def root_mean_squared_error(self):
-        return self._both().root_mean_squared_error() if self._read() else NAN
+    cpdef double root_mean_squared_error(self) except? -2:
+        return self._tally.root_mean_squared_error() if self._read() else NAN
 
-    def r2(self):
-        return self._both().r2() if self._read() else NAN
+    cpdef double r2(self) except? -2:
+        return self._tally.r2() if self._read() else NAN
 
 
 cdef inline U256 _long(object number) except *:
