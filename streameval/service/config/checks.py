@@ -65,7 +65,7 @@ from streameval.uncertainty.paired import PAIRED_METHODS, is_bootstrapped, needs
 from streameval.windows.kinds import KINDS
 from streameval.windows.panes import Panes
 
-_LABEL_PATHS = ("id", "y_true", "time")
+_LABEL_PATHS = ("id", "y_true", "time", "final")
 _OF_MODELS = ("y_pred", "score")
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
@@ -238,6 +238,13 @@ def _check_fields(settings: RunSettings) -> None:
         for name in _LABEL_PATHS:
             if getattr(fields.label, name) is not None:
                 raise OptionError.requires(f"fields.label.{name}", "[join]")
+    task = TASKS[settings.evaluator.task]
+    if fields.label.final is not None and task.truth != "label sets":
+        raise OptionError.conflicts(
+            "fields.label.final",
+            f'evaluator.task = "{task.name}", of which an event has one label',
+            remedy="leave it out",
+        )
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
         if name not in sliced:

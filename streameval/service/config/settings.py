@@ -249,6 +249,14 @@ class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     time: Annotated[
         str | None, about("The time in a label's record, if not at `fields.time`.", "labelled_at")
     ] = None
+    final: Annotated[
+        str | None,
+        about(
+            """Multi-label: labels arrive one by one. Records of an id add up, and its set counts
+            with the record in which this field is true.""",
+            "final",
+        ),
+    ] = None
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
