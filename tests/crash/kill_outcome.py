@@ -161,9 +161,9 @@ def _balance(
     read = sum(records for _, records, _ in positions.values())
     placed = total["predictions"] + total["duplicate_predictions"] + labels
     assert read == placed + sum(reasons.values()), (read, total, labels, reasons)
-    assert total["labels"] == sum(
-        total[name] for name in OUTCOMES_OF_LABELS if name in total
-    ), total
+    assert total["labels"] == sum(total[name] for name in OUTCOMES_OF_LABELS if name in total), (
+        total
+    )
 
 
 def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:

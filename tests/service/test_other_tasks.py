@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,40 @@ def test_late_truths_and_their_corrections(
     assert case.metric in report
     assert f"slices by {case.metric}" in of_slices
     assert "predictions read" not in of_slices
+
+
+@pytest.mark.parametrize("source", ["files", pytest.param("kafka", marks=pytest.mark.broker)])
+@pytest.mark.parametrize("case", CASES)
+def test_a_store_on_postgresql(
+    case: Case, source: str, postgres: Any, here: Path, command: Command
+) -> None:
+    rows = case.rows(200)
+    address = str(postgres.address(f"tasks_{case.task}_{source}"))
+    given = {"p": predictions(case, rows), "l": truths(case, rows[::-1])}
+    changes: dict[str, Any] = {"store": address}
+    with ExitStack() as standing:
+        if source == "kafka":
+            from tests.support.brokers import running_broker
+
+            broker = standing.enter_context(running_broker())
+            for name in given:
+                broker.make_topic(name)
+            options = {"stop_at_end": True, "bootstrap.servers": broker.bootstrap}
+            kafka = {"stop_at_end": options.pop("stop_at_end"), "properties": options}
+            changes |= {"files": None, "kafka": {"predictions": "p", "labels": "l", **kafka}}
+        configure(**case.settings(**changes))
+        for part in (slice(0, 90), slice(90, 200)):
+            for name, records in given.items():
+                if source == "kafka":
+                    sent = [json.dumps(row).encode() for row in records[part]]
+                    broker.send(name, [(None, message, 0) for message in sent])
+                else:
+                    write(f"{name}.jsonl", records[part], more=part.start > 0)
+            done = command("run", "run.toml", "--until-end")
+            assert done.code == 0, done.err
+    whole = case.expected(rows)
+    assert exported(command, here / "out", address)["all.state"] == whole.to_bytes()
+    assert command("store", "check", address).code == 0
 
 
 BAD_PARTS = [
