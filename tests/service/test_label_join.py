@@ -557,7 +557,7 @@ def parts_model(
     for key, prediction in first.items():
         found: frozenset[int] | None = None
         closed = False
-        for label, given, final in parts:
+        for label, added, final in parts:
             gap = abs(label.time - prediction.time)
             if label.id != key:
                 continue
@@ -566,7 +566,7 @@ def parts_model(
             elif gap > WAIT and not closed:
                 counts["too_late"] += 1
             else:
-                whole = (found or frozenset()) | given
+                whole = (found or frozenset()) | added
                 same = whole == found and (closed or not final)
                 outcome = "corrected" if closed else "joined" if final else "partial_labels"
                 counts["duplicate_labels" if same else outcome] += 1
@@ -586,9 +586,9 @@ def test_sets_that_arrive_label_by_label(seed: int, hot: int) -> None:
     for _ in range(rng.randrange(90)):
         key, final = f"id{rng.randrange(14)}", rng.random() < 0.25
         time = rng.choice([0, 1, 5, 9, 9, 11, 14, 17]) * MINUTE
-        given = frozenset(rng.sample(range(4), rng.choice([1, 1, 1, 2])))
+        added = frozenset(rng.sample(range(4), rng.choice([1, 1, 1, 2])))
         empty = final and rng.random() < 0.6
-        parts.append((Label("l", key, time, 0), frozenset() if empty else given, final))
+        parts.append((Label("l", key, time, 0), frozenset() if empty else added, final))
     expected, counts = parts_model(asked, parts)
     queues: list[list[Any]] = [[*asked, *asked[:3]], parts]
     events: Counter[Any] = Counter()
@@ -618,7 +618,7 @@ def test_sets_that_arrive_label_by_label(seed: int, hot: int) -> None:
                     decoded = labels(*(label for label, _, _ in batch))
                     assert decoded.labels is not None
                     decoded.labels.columns["y_true"] = [
-                        {"labels": sorted(given), "final": final} for _, given, final in batch
+                        {"labels": sorted(added), "final": final} for _, added, final in batch
                     ]
                     join.add(decoded)
                 elif batch:

@@ -80,11 +80,11 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
     )
     apart = fields.label
     # One kind in both records, which may have it in the same field.
-    truth: FieldKind = kind_of("y_true") if apart.final is None else "part"
+    truth: FieldKind = "part" if apart.final else kind_of("y_true")
     label = (
         *field("id", apart.id or fields.id, "id"),
         *field("y_true", apart.y_true or fields.y_true, truth),
-        *field("final", apart.final, "flag"),
+        *field("final", apart.final or None, "flag"),
         *field("time", apart.time or fields.time, "time", fields.time_unit),
     )
     truths = tuple(field("y_true", fields.y_true, truth))
