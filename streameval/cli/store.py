@@ -31,7 +31,7 @@ from streameval.events.time import iso_time, wall_time
 from streameval.metrics.registry import task_metrics
 from streameval.service.config.address import is_postgres
 from streameval.service.config.evaluators import open_evaluators, predicted_windows
-from streameval.service.join.counters import COUNTERS, REPORTED
+from streameval.service.join.counters import COUNTERS, OF_SETS, REPORTED
 from streameval.service.join.counts import (
     MergedJoin,
     merged_join,
@@ -357,7 +357,8 @@ def _join_section(join: dict[str, Any]) -> Section:
     for name in ("p50", "p95", "p99"):
         delay = join["delay"][name]
         rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
-    rows += [[COUNTERS[name].words, f"{join[name]:,}"] for name in REPORTED]
+    shown = [name for name in REPORTED if name != OF_SETS or join[name]]
+    rows += [[COUNTERS[name].words, f"{join[name]:,}"] for name in shown]
     notes = []
     if join["coverage_reason"]:
         notes.append(f"coverage: {join['coverage_reason']}")

@@ -17,7 +17,9 @@ from streameval.records.times import time_column, time_error
 Kind: TypeAlias = Literal[
     "label",
     "labels",
+    "part",
     "indicator",
+    "flag",
     "number",
     "weight",
     "probability",
@@ -29,7 +31,8 @@ Kind: TypeAlias = Literal[
 """Type that a field is read as.
 
 ``label``: text, an integer or true/false. ``labels``: a list of labels, or with
-:attr:`FieldRequest.separator` one text. ``indicator``: 0 or 1, or false or true, of one label.
+:attr:`FieldRequest.separator` one text. ``part``: either, of a set that arrives in parts.
+``indicator``: 0 or 1, or false or true, of one label. ``flag``: false or true.
 ``number``: finite. ``weight``: a number above 0.
 ``probabilities``: an object label -> number, or a list of :attr:`FieldRequest.shares` numbers.
 ``probability``: the positive label's number, or one of these. ``time``: ISO 8601 with an offset,
@@ -40,7 +43,9 @@ text. ``id``: text or an integer.
 EXPECTED: Mapping[Kind, str] = {
     "label": "a label (text, an integer or true/false)",
     "labels": "a list of labels",
+    "part": "a label, or a list of labels",
     "indicator": "0 or 1, or false or true",
+    "flag": "true or false",
     "number": "a finite number",
     "weight": f"a weight from 0 to {MAX_WEIGHT}",
     "probability": "the positive label's probability, or an object label -> probability",

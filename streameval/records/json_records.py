@@ -55,7 +55,9 @@ CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
     "labels": list[int | str | bool | float],
+    "part": int | str | bool | float | list[int | str | bool | float],
     "indicator": bool | float,
+    "flag": bool,
     "number": float,
     "weight": float,
     "probability": float | dict[str, float],
@@ -466,7 +468,7 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         return RecordError(path, expected, "null", MISSING.get(kind, ""))
     remedy = code = ""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if isinstance(value, str) and (kind in ("label", "slice", "id") or field.separator):
+    if isinstance(value, str) and (kind in ("label", "part", "slice", "id") or field.separator):
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -474,11 +476,13 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         good = True
     elif kind == "id":
         good = number and isinstance(value, int)
-    elif kind in ("label", "slice"):
-        good = isinstance(value, int) or (number and _is_finite(value))
-    elif kind == "labels" and isinstance(value, list):
+    elif kind in ("labels", "part") and isinstance(value, list):
         parts = {FieldRequest(f"{path}[{n}]", "label"): one for n, one in enumerate(value)}
         return next(filter(None, (_error_in_value(one, part) for part, one in parts.items())), None)
+    elif kind in ("label", "part", "slice"):
+        good = isinstance(value, int) or (number and _is_finite(value))
+    elif kind == "flag":
+        good = isinstance(value, bool)
     elif kind == "labels":
         good = False
         remedy, code = (SEPARATE, "label_separator") if isinstance(value, str) else ("", "")

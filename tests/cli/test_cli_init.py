@@ -93,8 +93,9 @@ def test_every_key_is_in_it() -> None:
             found.add(f"{table}.{setting[1]}".removeprefix("."))
     prose = {"alert.reference", "reference.state", "fields.proba", "files.records", "kafka.records"}
     prose |= {"evaluator.models", "evaluator.paired_scores", "alert.model", "http.inbox"}
+    prose |= {"fields.label.final"}
     for key in prose:
-        assert f"{key.partition('.')[2]} = " in TEMPLATE
+        assert f"{key.rpartition('.')[2]} = " in TEMPLATE
     assert {key.path for key in configuration_keys()} - prose <= found
 
 

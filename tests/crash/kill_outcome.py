@@ -23,7 +23,7 @@ from streameval.evaluator.comparison import load_any
 from streameval.evaluator.predictions import Predictions
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
-from streameval.service.join.counters import STORED
+from streameval.service.join.counters import OUTCOMES_OF_LABELS, STORED
 from streameval.service.store.state_rows import merge_rows, read_rows
 from streameval.service.store.store import Store, read_store
 from streameval.state_files.codec import decompressed
@@ -161,9 +161,9 @@ def _balance(
     read = sum(records for _, records, _ in positions.values())
     placed = total["predictions"] + total["duplicate_predictions"] + labels
     assert read == placed + sum(reasons.values()), (read, total, labels, reasons)
-    assert total["labels"] == sum(
-        total[name] for name in ("joined", "duplicate_labels", "corrected", "too_late")
-    ), total
+    assert total["labels"] == sum(total[name] for name in OUTCOMES_OF_LABELS if name in total), (
+        total
+    )
 
 
 def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:

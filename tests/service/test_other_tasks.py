@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,85 @@ def test_late_truths_and_their_corrections(
     assert "predictions read" not in of_slices
 
 
+@pytest.mark.parametrize("source", ["files", pytest.param("kafka", marks=pytest.mark.broker)])
+@pytest.mark.parametrize("case", CASES)
+def test_a_store_on_postgresql(
+    case: Case, source: str, postgres: Any, here: Path, command: Command
+) -> None:
+    rows = case.rows(200)
+    address = str(postgres.address(f"tasks_{case.task}_{source}"))
+    given = {"p": predictions(case, rows), "l": truths(case, rows[::-1])}
+    changes: dict[str, Any] = {"store": address}
+    with ExitStack() as standing:
+        if source == "kafka":
+            from tests.support.brokers import running_broker
+
+            broker = standing.enter_context(running_broker())
+            for name in given:
+                broker.make_topic(name)
+            options = {"stop_at_end": True, "bootstrap.servers": broker.bootstrap}
+            kafka = {"stop_at_end": options.pop("stop_at_end"), "properties": options}
+            changes |= {"files": None, "kafka": {"predictions": "p", "labels": "l", **kafka}}
+        configure(**case.settings(**changes))
+        for part in (slice(0, 90), slice(90, 200)):
+            for name, records in given.items():
+                if source == "kafka":
+                    sent = [json.dumps(row).encode() for row in records[part]]
+                    broker.send(name, [(None, message, 0) for message in sent])
+                else:
+                    write(f"{name}.jsonl", records[part], more=part.start > 0)
+            done = command("run", "run.toml", "--until-end")
+            assert done.code == 0, done.err
+    whole = case.expected(rows)
+    assert exported(command, here / "out", address)["all.state"] == whole.to_bytes()
+    assert command("store", "check", address).code == 0
+
+
+BAD_PARTS = [
+    ({"id": "e1", "tag": "spam", "final": "yes"}, "final: expected true or false, got "),
+    ({"id": "e1", "final": False}, "tag: expected a label, or a list of labels, got no field"),
+    ({"id": "e1", "tag": "span"}, "tag: expected one of the labels 'ad', 'spam', 'toxic', got"),
+    ({"id": "e1", "tag": {"ad": 1}}, "tag: expected a label, or a list of labels, got an object"),
+]
+
+
+@pytest.mark.parametrize("hot", [20, 500_000])
+def test_labels_one_by_one(hot: int, here: Path, command: Command) -> None:
+    rng = random.Random(hot)
+    rows = [{**row, "tags": row["tags"] or []} for row in MULTILABEL.rows(300)]
+    parts: list[Row] = []
+    for n, row in enumerate(rows):
+        own: list[Row] = [{"tag": tag} for tag in row["tags"] * rng.choice([1, 1, 2])]
+        if n < 250:  # the sets of the others are not final
+            own.append({"final": True} if rng.random() < 0.7 or not own else {**own.pop(), "final":
+                True})  # fmt: skip
+        parts += [{"id": row["id"], "time": row["time"], **one} for one in own]
+    base = MULTILABEL.settings(join={"wait": "1h", "hot": hot})
+    base["fields"]["label"] = {"y_true": "tag", "final": "final"}
+    configure(**base)
+    order = sorted(range(len(parts)), key=lambda n: n + rng.randrange(40))
+    mixed = [parts[n] for n in order]  # also after the final one, as corrections
+    given = predictions(MULTILABEL, rows)
+    for part in range(3):
+        write("p.jsonl", given[100 * (2 - part) : 100 * (3 - part)], more=part > 0)
+        size = len(mixed) // 3 + 1
+        more = [{**bad, "time": rows[0]["time"]} for bad, _ in BAD_PARTS] if part == 1 else []
+        write("l.jsonl", mixed[size * part : size * (part + 1)] + more, more=part > 0)
+        done = command("run", "run.toml", "--until-end")
+        assert done.code == 0, done.err
+    whole = MULTILABEL.expected(rows[:250]).to_bytes()
+    assert exported(command, here / "out")["all.state"] == whole
+    assert command("store", "check", "streameval.db").code == 0
+    kept = json.loads(command("store", "quarantine", "streameval.db", "--format", "json").out)
+    for row, (_, detail) in zip(kept["records"], reversed(BAD_PARTS), strict=True):
+        assert row["detail"][: len(detail)] == detail
+    report = command("store", "report", "streameval.db", "--format", "json").out
+    joined = json.loads(report)["all"]["labels"]
+    assert (joined["joined"], joined["waiting"] + joined["expired"]) == (250, 50)
+    assert joined["labels"] == len(parts)
+    assert "of sets that were not final" in command("store", "report", "streameval.db").out
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_complete_records(case: Case, here: Path, command: Command) -> None:
     rows = case.rows(300)
@@ -260,6 +340,10 @@ REFUSED = [
     (REGRESSION, {"alert": [{"name": "f", "metric": "demographic_parity_difference", "above": 0.1,
      "slice": "country"}]}, "demographic_parity_difference"),
     (REGRESSION, {"alert": [{"name": "d", "metric": "drift.ks", "above": 0.1}]}, "predictions = "),
+    (REGRESSION, {"fields": {"y_true": "y", "y_pred": "p", "id": "id", "label": {"final": "f"}}},
+     'fields.label.final conflicts with evaluator.task = "regression"'),
+    (MULTILABEL, {"join": None, "fields": {"y_true": "tags", "score": "scores", "label":
+     {"final": "f"}}}, "fields.label.final requires [join]"),
 ]  # fmt: skip
 
 

@@ -401,6 +401,7 @@ def _join(rng: random.Random, sequence: int) -> Join:
         duplicate_predictions=12,
         duplicate_labels=44,
         corrected=5,
+        partial_labels=0,
         too_late=3,
         coverage=0.9166,
         coverage_reason="",

@@ -65,7 +65,6 @@ from streameval.uncertainty.paired import PAIRED_METHODS, is_bootstrapped, needs
 from streameval.windows.kinds import KINDS
 from streameval.windows.panes import Panes
 
-_LABEL_PATHS = ("id", "y_true", "time")
 _OF_MODELS = ("y_pred", "score")
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
@@ -95,7 +94,7 @@ def check_settings(settings: RunSettings) -> None:
 def _check_paths(settings: RunSettings) -> None:
     fields = settings.fields
     paths = {f"fields.{name.replace(':', '.')}": path for name, path in fields.paths.items()}
-    paths |= {f"fields.label.{name}": getattr(fields.label, name) for name in _LABEL_PATHS}
+    paths |= {f"fields.label.{name}": path for name, path in fields.label.paths.items()}
     paths |= {f"fields.slices.{name}": path for name, path in fields.slices.items()}
     for key, path in paths.items():
         try:
@@ -235,9 +234,15 @@ def _check_fields(settings: RunSettings) -> None:
     if fields.y_true is None and (settings.join is None or fields.label.y_true is None):
         raise InputError("fields.y_true", expected="where a record has its label", got="nothing")
     if settings.join is None:
-        for name in _LABEL_PATHS:
-            if getattr(fields.label, name) is not None:
-                raise OptionError.requires(f"fields.label.{name}", "[join]")
+        for name in fields.label.paths:
+            raise OptionError.requires(f"fields.label.{name}", "[join]")
+    task = TASKS[settings.evaluator.task]
+    if fields.label.final and task.truth != "label sets":
+        raise OptionError.conflicts(
+            "fields.label.final",
+            f'evaluator.task = "{task.name}", of which an event has one label',
+            remedy="leave it out",
+        )
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
         if name not in sliced:

@@ -36,7 +36,7 @@ class RecordFields:
     @property
     def label_truths(self) -> tuple[FieldRequest, ...]:
         """The fields that make a record a label."""
-        return tuple(field for field in self.label if field.column == "y_true")
+        return tuple(field for field in self.label if field.column in ("y_true", "final"))
 
     @property
     def complete(self) -> tuple[FieldRequest, ...]:
@@ -79,12 +79,15 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
         *(FieldRequest(fields.slices.get(key, key), "slice", f"slice:{key}") for key in keys),
     )
     apart = fields.label
+    # One kind in both records, which may have it in the same field.
+    truth: FieldKind = "part" if apart.final else kind_of("y_true")
     label = (
         *field("id", apart.id or fields.id, "id"),
-        *field("y_true", apart.y_true or fields.y_true, kind_of("y_true")),
+        *field("y_true", apart.y_true or fields.y_true, truth),
+        *field("final", apart.final or None, "flag"),
         *field("time", apart.time or fields.time, "time", fields.time_unit),
     )
-    truths = tuple(field("y_true", fields.y_true, kind_of("y_true")))
+    truths = tuple(field("y_true", fields.y_true, truth))
     found = RecordFields(prediction, marks, truths, label if join else ())
     for kind in ("records", "labels"):
         JsonDecoder(found.of(kind), optional=True)

@@ -249,6 +249,19 @@ class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     time: Annotated[
         str | None, about("The time in a label's record, if not at `fields.time`.", "labelled_at")
     ] = None
+    final: Annotated[
+        str | UnsetType,
+        about(
+            """Multi-label: with `final = "final"` labels arrive one by one. Records of an id add
+            up, and its set counts with the record in which this field is true."""
+        ),
+    ] = UNSET
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Path of each field that is set, by its key."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: path for name, path in found.items() if isinstance(path, str)}
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -221,9 +221,15 @@ class _Reading:
             return None
         columns: dict[str, Column] = {}
         errors: dict[int, tuple[FieldRequest, RecordError | None]] = {}
+        final = next((group.of(field) for field in fields if field.kind == "flag"), None)
         for field in fields:
+            if field.kind == "flag":
+                continue
             values = group.of(field)
-            columns[field.column], wrong = self._checked(field, values)
+            if field.kind == "part" and final is not None:
+                columns[field.column], wrong = self._labels.parts(values, final)
+            else:
+                columns[field.column], wrong = self._checked(field, values)
             for row, error in wrong.items():
                 errors.setdefault(row, (field, None if values[row] is None else error))
         if "time" not in columns:
@@ -252,7 +258,7 @@ class _Reading:
             return _numbers(values, kind)
         if kind == "label":
             return self._labels.column(values)
-        if kind == "labels":
+        if kind in ("labels", "part"):
             return self._labels.sets(values)
         values = listed(values)
         if kind == "id":

@@ -147,9 +147,10 @@ class RecordLabels:
         taken: list[Any] = []
         errors: dict[int, RecordError] = {}
         for row, value in enumerate(listed(values)):
-            if value is None:
+            if not isinstance(value, list):
                 taken.append(value)
-                errors[row] = RecordError("", EXPECTED["labels"], "null")
+                got = "null" if value is None else shown(value)
+                errors[row] = RecordError("", EXPECTED["labels"], got)
                 continue
             labels: Any
             labels, wrong = self.column(value)
@@ -157,6 +158,17 @@ class RecordLabels:
             if wrong:
                 errors[row] = wrong[min(wrong)]
         return taken, errors
+
+    def parts(self, values: Values, final: Values) -> Checked:
+        """Parts of sets, as the join has them; one that is final may have no labels."""
+        ends = listed(final)
+        given = [
+            ([] if end else None) if one is None else one if isinstance(one, list) else [one]
+            for one, end in zip(listed(values), ends, strict=True)
+        ]
+        sets, errors = self.sets(given)
+        found = zip(sets, ends, strict=True)
+        return [{"labels": labels, "final": bool(end)} for labels, end in found], errors
 
     def unscored(self, scored: Container[Label]) -> RecordError | None:
         """The error of scores by label, where every label needs one and one has none."""

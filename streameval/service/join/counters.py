@@ -44,6 +44,11 @@ COUNTERS = {
     "corrected": Counter(
         "join_corrected", "Labels that replaced another one", "that corrected another"
     ),
+    "partial_labels": Counter(
+        "join_partial_labels",
+        "Labels that were added to a set before it was final",
+        "of sets that were not final",
+    ),
     "too_late": Counter(
         "join_too_late", "Labels outside the time that predictions wait", "that came too late"
     ),
@@ -61,7 +66,7 @@ GAUGES = ("waiting", "labels_waiting")
 
 STORED = (
     *("predictions", "labels", "joined"),
-    *("duplicate_predictions", "duplicate_labels", "corrected", "too_late"),
+    *("duplicate_predictions", "duplicate_labels", "corrected", "partial_labels", "too_late"),
 )
 """Counted separately for each partition.
 
@@ -70,13 +75,16 @@ expired``, and ``labels`` is the sum of :data:`OUTCOMES_OF_LABELS`. A prediction
 and is read again adds one to both sides.
 """
 
+OF_SETS = "partial_labels"
+"""Only of a run with ``fields.label.final``; shown where it is not 0."""
+
 OUTCOMES_OF_LABELS = (
-    *("joined", "duplicate_labels", "corrected", "too_late"),
+    *("joined", "duplicate_labels", "corrected", "partial_labels", "too_late"),
     *("labels_waiting", "orphans"),
 )
 
 REPORTED = (
     *("predictions", "joined", "waiting", "expired", "labels", "corrected", "duplicate_labels"),
-    *("too_late", "labels_waiting", "orphans", "duplicate_predictions"),
+    *("partial_labels", "too_late", "labels_waiting", "orphans", "duplicate_predictions"),
 )
 """The rows of ``store report``: predictions and what became of them, then labels."""

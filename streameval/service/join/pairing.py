@@ -28,11 +28,15 @@ from streameval.service.join.rules import (
     Labelled,
     Unlabelled,
     current_label,
+    is_part,
     judged,
 )
 
 _MOST_LABELS = 64
 """Labels of one id that wait for its prediction; more are duplicates."""
+
+_MOST_PARTS = 1_024
+"""The same of a set that arrives label by label."""
 
 
 class PartitionNumbers:
@@ -299,6 +303,7 @@ class Pairing:
             if (
                 type(old) is EarlyLabels
                 and len(old.labels) == 1
+                and not is_part(old.labels[0].label)
                 and -wait <= old.labels[0].time - entries[n].time <= wait
                 and ids[n] not in repeated
             ):
@@ -333,6 +338,11 @@ class Pairing:
         """Add label records."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
+        if is_part(labels[0]):  # then all are
+            every = np.ones(len(ids), dtype=np.bool_)
+            known = self.entries.find(ids)
+            self._other_labels(partition, ids, labels, times, known, _repeated(ids), every)
+            return
         joined = self.entries.label(ids, labels, times, self.wait_us)
         if joined is not None:
             if joined.rows.any():
@@ -538,12 +548,12 @@ class Pairing:
             return old
         self._put(key, entry)
         before, now = current_label(old), current_label(entry)
+        if before == now:
+            return entry
         if before is None:
             self.coverage.labelled.add_one(entry.time)
             if not inside:
                 self.coverage.delays.add_one(time - entry.time)
-        elif before == now:
-            return entry
         else:
             self.events.revert(entry.partition, key, (before, entry.time, entry.payload))
         self.events.add(entry.partition, (key,), (now,), (entry.time,), (entry.payload,))
@@ -553,7 +563,8 @@ class Pairing:
         self, partition: str, key: str, label: Any, time: int, old: EarlyLabels | None
     ) -> EarlyLabels:
         """Keep a label whose prediction has not been read."""
-        if old is not None and len(old.labels) >= _MOST_LABELS:
+        most = _MOST_PARTS if is_part(label) else _MOST_LABELS
+        if old is not None and len(old.labels) >= most:
             self.coverage.count(partition, "labels")
             self.coverage.count(partition, "duplicate_labels")
             return old

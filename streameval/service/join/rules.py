@@ -4,6 +4,9 @@ A label is either a record of its own or part of a complete record. For each of 
 last one of an id is its newest, and a label record takes precedence over the label in a
 complete record: the record was written first. So the result does not depend on which of the
 two is read first.
+
+A set of labels may arrive in parts: a part is ``{"labels": [...], "final": bool}``. Parts add up;
+from the first one on that is final they are a label like any other, which later parts correct.
 """
 
 from __future__ import annotations
@@ -87,7 +90,25 @@ class Corrected(msgspec.Struct, array_like=True, tag=4, gc=False, frozen=True):
     newest: int
 
 
-Prediction: TypeAlias = Unlabelled | Labelled | Complete | Corrected
+class PartialLabels(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """The first and the last label from complete records, and the parts of a set, added up."""
+
+    first_inside: Any
+    last_inside: Any
+    so_far: list[Any]
+
+
+class Partial(msgspec.Struct, array_like=True, tag=5, gc=False, frozen=True):
+    """A prediction with a set of labels that is not final."""
+
+    time: int
+    partition: int
+    payload: tuple[Any, ...]
+    labels: PartialLabels
+    newest: int
+
+
+Prediction: TypeAlias = Unlabelled | Labelled | Complete | Corrected | Partial
 Entry: TypeAlias = Prediction | EarlyLabels
 """What is kept of an id."""
 
@@ -96,7 +117,7 @@ class LabelEffect(NamedTuple):
     """The effect of a label."""
 
     outcome: str
-    """The count that it adds to: joined, duplicate_labels, corrected, too_late or orphans."""
+    """The count that it adds to: one of ``OUTCOMES_OF_LABELS``."""
     entry: Prediction
     """The entry afterwards; the same object if it has not changed."""
 
@@ -106,7 +127,12 @@ def current_label(entry: Prediction) -> Any:
     if isinstance(entry, Corrected):
         labels = entry.labels
         return labels.last_inside if labels.last is None else labels.last
-    return entry.label
+    return entry.labels.last_inside if isinstance(entry, Partial) else entry.label
+
+
+def is_part(label: Any) -> bool:
+    """Whether this is a part of a set of labels."""
+    return type(label) is dict
 
 
 def judged(
@@ -124,15 +150,21 @@ def judged(
     gap = abs(time - entry.time)
     if gap > wait + remember:  # the prediction may have been forgotten by then
         return LabelEffect("orphans", entry)
-    newest = max(entry.newest, time)
-    if isinstance(entry, Unlabelled):
-        if gap > wait:
-            return LabelEffect("too_late", entry)
-        kind = Complete if inside else Labelled
-        return LabelEffect(
-            "joined", kind(entry.time, entry.partition, entry.payload, label, newest)
-        )
     before = _by_origin(entry)
+    unlabelled = before.first_inside is None and before.first is None
+    if unlabelled and gap > wait:
+        return LabelEffect("too_late", entry)
+    own = entry.time, entry.partition, entry.payload
+    newest = max(entry.newest, time)
+    if is_part(label):
+        so_far = entry.labels.so_far if isinstance(entry, Partial) else before.last
+        whole = sorted({*(so_far or ()), *label["labels"]})
+        if before.first is None and not label["final"]:
+            if whole == so_far:
+                return LabelEffect("duplicate_labels", entry)
+            parts = PartialLabels(before.first_inside, before.last_inside, whole)
+            return LabelEffect("partial_labels", Partial(*own, parts, newest))
+        label = whole
     if inside:
         first, last, other = before.first_inside, before.last_inside, before.first
     else:
@@ -141,15 +173,20 @@ def judged(
         return LabelEffect("duplicate_labels", entry)
     # A first one is compared with the first of the other origin, which later ones do not change.
     same = first is None and bool(other == label)
+    outcome = "joined" if unlabelled else "duplicate_labels" if same else "corrected"
     if first is None:
         first = label
+    if inside and isinstance(entry, Partial):
+        parts = PartialLabels(first, label, entry.labels.so_far)
+        return LabelEffect(outcome, Partial(*own, parts, newest))
+    if unlabelled:
+        return LabelEffect(outcome, (Complete if inside else Labelled)(*own, label, newest))
     after = (
         LabelsByOrigin(first, label, before.first, before.last)
         if inside
         else LabelsByOrigin(before.first_inside, before.last_inside, first, label)
     )
-    kept = Corrected(entry.time, entry.partition, entry.payload, after, newest)
-    return LabelEffect("duplicate_labels" if same else "corrected", kept)
+    return LabelEffect(outcome, Corrected(*own, after, newest))
 
 
 def _by_origin(entry: Prediction) -> LabelsByOrigin:
@@ -157,4 +194,6 @@ def _by_origin(entry: Prediction) -> LabelsByOrigin:
         return entry.labels
     if isinstance(entry, Complete):
         return LabelsByOrigin(entry.label, entry.label, None, None)
+    if isinstance(entry, Partial):
+        return LabelsByOrigin(entry.labels.first_inside, entry.labels.last_inside, None, None)
     return LabelsByOrigin(None, None, entry.label, entry.label)

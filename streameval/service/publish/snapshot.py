@@ -362,6 +362,7 @@ class Join(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     duplicate_predictions: int
     duplicate_labels: int
     corrected: int
+    partial_labels: int
     too_late: int
     waiting: int
     labels_waiting: int

@@ -17,6 +17,7 @@ const COUNTS = [
   ["labels_waiting", "Labels waiting", "Labels whose prediction may still arrive"],
   ["expired", "Never labelled", "Predictions whose label did not arrive within join.wait"],
   ["orphans", "Orphans", "Labels whose prediction did not arrive in time"],
+  ["partial_labels", "Labels of open sets", "Labels that were added to a set before it was final"],
   ["too_late", "Too late", "Labels that arrived too long after their prediction to count"],
   ["duplicate_predictions", "Repeated predictions", "Predictions of an id that had one; the first counts"],
   ["duplicate_labels", "Repeated labels", "Labels that said again what was known"],
@@ -103,7 +104,7 @@ function show(join) {
     stat("p99", text.duration(delay.p99), late("99 %"), within && delay.p99 !== null ? `delays within ± ${error}` : ""),
   );
   byId("labels-counts").replaceChildren(
-    ...COUNTS.map(([key, name, meaning]) => stat(name, text.whole(join[key]), meaning)));
+    ...COUNTS.filter(([key]) => key !== "partial_labels" || join[key]).map(([key, name, meaning]) => stat(name, text.whole(join[key]), meaning)));
 }
 
 /** What coverage is measured over. @param {Api.Mature} mature */
