@@ -19,8 +19,8 @@ from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
 _NATIVE = compiled("streameval.states.native.native_labels")
 
-_TABLE = 1 << 20
-"""Most numbers of which there is a table, where as many rows are fewer."""
+_TABLE = 1 << 14
+"""Up to so many numbers, or 16 for each row, a table of them takes less time than sorting."""
 
 WRITTEN = ("exact", "weight", "cells")
 """The keys of the written form beside the labels and the columns of the cells' names."""
@@ -206,7 +206,7 @@ def weights_of_rows(
     if size >= 2**62:  # of huge ranges
         table, codes = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     else:
-        if size <= max(len(packed), _TABLE):
+        if size <= max(16 * len(packed), _TABLE):
             distinct = np.flatnonzero(np.bincount(packed, minlength=size))
             codes = np.zeros(size, np.int64)
             codes[distinct] = np.arange(len(distinct))
