@@ -434,6 +434,7 @@ _OF_LOSSES: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] =
 
 def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
+    function: Callable[..., Any]
     for function, name, what in (
         (label_roc_auc, "roc_auc", "AUC"),
         (label_average_precision, "average_precision", "average precision"),
@@ -452,7 +453,7 @@ def score_rows() -> Iterator[Metric]:
                 fixed=MappingProxyType({"average": average}),
             )
     row = functools.partial(Metric, tasks=MULTILABEL)
-    of: dict[str, Any]
+    of: Mapping[str, Any]
     for name, function, definition, of in _OF_RANKINGS:
         of = {"state": "label_ranking", "family": "label_ranking", **of}
         yield row(name=name, function=function, definition=definition, **of)
