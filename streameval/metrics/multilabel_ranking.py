@@ -375,6 +375,10 @@ _UP: dict[str, Any] = {}
 _DOWN = {"direction": "down"}
 _ERROR = {"direction": "down", "high": math.inf}
 
+_OF_LABELS: tuple[tuple[Callable[..., Any], str, str], ...] = (
+    (label_roc_auc, "roc_auc", "AUC"),
+    (label_average_precision, "average_precision", "average precision"),
+)
 _OF_RANKINGS: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
     (
         "roc_auc_samples",
@@ -434,11 +438,7 @@ _OF_LOSSES: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] =
 
 def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
-    function: Callable[..., Any]
-    for function, name, what in (
-        (label_roc_auc, "roc_auc", "AUC"),
-        (label_average_precision, "average_precision", "average precision"),
-    ):
+    for function, name, what in _OF_LABELS:
         for average, words in (
             ("macro", f"mean over labels of the {what}"),
             ("micro", f"{what} of all pairs of an event and a label"),
