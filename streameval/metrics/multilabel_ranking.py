@@ -82,7 +82,10 @@ def label_roc_auc(
     average: LabelAverage | None = "macro",
     undefined: float | None = None,
 ) -> float | dict[Label, float]:
-    """AUC of each label against its absence, or an average; scikit-learn's of indicators."""
+    """AUC of each label against its absence, or an average.
+
+    Source: scikit-learn's ``roc_auc_score`` of indicator matrices.
+    """
     check_choice("average", average, _AVERAGES)
     if average == "micro":
         share = area(scores.pooled())
@@ -131,6 +134,8 @@ def label_average_precision(
     """Average precision of each label against its absence, or an average.
 
     A label that no event has counts as 0 in scikit-learn; here a mean leaves it out.
+
+    Source: scikit-learn's ``average_precision_score`` of indicator matrices.
     """
     check_choice("average", average, _AVERAGES)
     reason = coarsened(scores) or ("" if scores.weight else NO_EVENTS)
