@@ -30,34 +30,13 @@ __all__ = ["hamming_loss", "multilabel_confusion_matrix"]
 
 
 def subset_accuracy(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
-    """The share of events all of whose labels were predicted, and no others, in [0, 1].
-
-    Undefined before the first event. Cost: O(sizes of sets that occur).
-
-    Source: scikit-learn's ``accuracy_score`` of indicator matrices.
-
-    >>> sets = LabelSetCounts()
-    >>> sets.update({"ad", "spam"}, {"ad", "spam"})
-    >>> sets.update({"ad"}, {"ad", "spam"})
-    >>> subset_accuracy(sets)
-    0.5
-    """
+    """The share of events all of whose labels were predicted, and no others."""
     right, total = _exact_matches(sets)
     return ratio(right, total, NO_EVENTS, undefined)
 
 
 def subset_error(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
-    """The share of events with a label too many or too few, in [0, 1]: 1 − subset accuracy.
-
-    Undefined before the first event. Cost: O(sizes of sets that occur).
-
-    Source: scikit-learn's ``zero_one_loss`` of indicator matrices.
-
-    >>> sets = LabelSetCounts()
-    >>> sets.update({"ad", "spam"}, {"ad"})
-    >>> subset_error(sets)
-    1.0
-    """
+    """The share of events with a label too many or too few: 1 − subset accuracy."""
     right, total = _exact_matches(sets)
     return ratio(total - right, total, NO_EVENTS, undefined)
 
@@ -103,13 +82,7 @@ def label_average(
     undefined: float | None = None,
     beta: float | None = None,
 ) -> float | dict[Label, float]:
-    """A rule for each label, or averaged over all labels or some; as for classes.
-
-    >>> counts = LabelCounts()
-    >>> counts.update({"ad", "spam"}, {"spam"})
-    >>> label_average(class_metrics.RECALL, counts, average=None)
-    {'ad': 0.0, 'spam': 1.0}
-    """
+    """A rule for each label, or averaged over all labels or some; as for classes."""
     if beta is not None and rule.given is not None:
         rule = rule.given(checked_beta(beta))
     return averaged(rule, counts, average, None, undefined, labels)
@@ -122,19 +95,7 @@ def samples_average(
     undefined: float | None = None,
     beta: float | None = None,
 ) -> float:
-    """The mean over events of a rule of the event's own labels: its precision, recall and so on.
-
-    An event without a value is left out of the mean, or counts as `undefined`. In the rule's
-    range; undefined where no event has a value. Cost: O(sizes of sets that occur).
-
-    Source: scikit-learn's ``average="samples"``.
-
-    >>> sets = LabelSetCounts()
-    >>> sets.update({"ad", "spam"}, {"spam"})
-    >>> sets.update({"ad"}, {"ad"})
-    >>> samples_average(class_metrics.RECALL, sets)
-    0.75
-    """
+    """The mean over events of a rule of the event's own labels; one of no value is left out."""
     if beta is not None and rule.given is not None:
         rule = rule.given(checked_beta(beta))
 

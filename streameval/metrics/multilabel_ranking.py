@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -82,21 +82,9 @@ def label_roc_auc(
     average: LabelAverage | None = "macro",
     undefined: float | None = None,
 ) -> float | dict[Label, float]:
-    """AUC of each label: of the events that have it, against all others.
-
-    `average` is ``"macro"``, the mean over labels; ``"weighted"``, by the number of events that
-    have the label; ``"micro"``, the AUC of all pairs of an event and a label; or None for a dict
-    of label to AUC. Raises MetricError for another. Equal to scikit-learn's ``roc_auc_score`` of an
-    indicator matrix. In [0, 1]; a label that no event or every event has is left out of a mean, or
-    counts as `undefined`. Cost: O(labels) after the first read; micro O(scores).
+    """AUC of each label against its absence, or an average.
 
     Source: scikit-learn's ``roc_auc_score`` of indicator matrices.
-
-    >>> scores = LabelScores(("ad", "spam"))
-    >>> scores.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.25})
-    >>> scores.update(frozenset({"ad"}), {"spam": 0.5, "ad": 0.125})
-    >>> label_roc_auc(scores, average=None), label_roc_auc(scores, average="micro")
-    ({'ad': 0.0, 'spam': 1.0}, 0.5)
     """
     check_choice("average", average, _AVERAGES)
     if average == "micro":
@@ -143,20 +131,11 @@ def label_average_precision(
     average: LabelAverage | None = "macro",
     undefined: float | None = None,
 ) -> float | dict[Label, float]:
-    """Average precision of each label: of the events that have it, against all others.
+    """Average precision of each label against its absence, or an average.
 
-    `average` is as of :func:`label_roc_auc`. Equal to scikit-learn's ``average_precision_score`` of
-    an indicator matrix, except that there a label that no event has counts as 0: here `undefined`
-    is its value, and by default a mean leaves it out. In [0, 1]; undefined once scores have been
-    coarsened. Cost: O(scores).
+    A label that no event has counts as 0 in scikit-learn; here a mean leaves it out.
 
     Source: scikit-learn's ``average_precision_score`` of indicator matrices.
-
-    >>> scores = LabelScores(("ad", "spam"))
-    >>> scores.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.25})
-    >>> scores.update(frozenset({"ad"}), {"spam": 0.5, "ad": 0.125})
-    >>> label_average_precision(scores, average=None), label_average_precision(scores)
-    ({'ad': 0.5, 'spam': 1.0}, 0.75)
     """
     check_choice("average", average, _AVERAGES)
     reason = coarsened(scores) or ("" if scores.weight else NO_EVENTS)
@@ -190,12 +169,14 @@ def label_average_precision(
 
 
 def _of_labels(
-    losses: LabelLosses,
     of_label: Callable[..., float],
-    average: str | None,
-    undefined: float | None,
+    losses: LabelLosses,
+    *,
+    average: str | None = "macro",
+    undefined: float | None = None,
 ) -> float | dict[Label, float]:
     """A binary metric of each label, or its mean, which is undefined where one label's is."""
+    # All labels have the same events: it is the mean over all pairs of an event and a label too.
     check_choice("average", average, ("macro", None))
     values = {
         label: of_label(losses.of_label(label), undefined=undefined) for label in losses.classes
@@ -211,58 +192,9 @@ def _of_labels(
     return math.fsum(values.values()) / len(values)
 
 
-def label_log_loss(
-    losses: LabelLosses, *, average: str | None = "macro", undefined: float | None = None
-) -> float | dict[Label, float]:
-    """Mean over labels of the binary log loss, in nats.
-
-    `average` is ``"macro"``, or None for a dict of label to log loss. All labels have the same
-    events, so that it is the mean over all pairs of an event and a label too. From 0 up; undefined
-    before the first event, and while some score lies outside [0, 1]. Cost: O(labels).
-
-    Source: scikit-learn's ``log_loss`` of each column.
-
-    >>> losses = LabelLosses(("ad", "spam"))
-    >>> losses.update(frozenset({"spam"}), {"spam": 0.5, "ad": 0.5})
-    >>> round(label_log_loss(losses), 12)
-    0.69314718056
-    """
-    return _of_labels(losses, probability.log_loss, average, undefined)
-
-
-def label_brier_score(
-    losses: LabelLosses, *, average: str | None = "macro", undefined: float | None = None
-) -> float | dict[Label, float]:
-    """Mean over labels of the binary Brier score, the mean squared distance to 0 or 1.
-
-    `average` and undefined cases as of :func:`label_log_loss`. In [0, 1]. Cost: O(labels).
-
-    Source: scikit-learn's ``brier_score_loss`` of each column.
-
-    >>> losses = LabelLosses(("ad", "spam"))
-    >>> losses.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.5})
-    >>> label_brier_score(losses), label_brier_score(losses, average=None)
-    (0.15625, {'ad': 0.25, 'spam': 0.0625})
-    """
-    return _of_labels(losses, probability.brier_score, average, undefined)
-
-
-def label_calibration_error(
-    losses: LabelLosses, *, average: str | None = "macro", undefined: float | None = None
-) -> float | dict[Label, float]:
-    """Mean over labels of the expected calibration error, over bins of equal width.
-
-    `average` and undefined cases as of :func:`label_log_loss`. In [0, 1]. Cost: O(labels · bins).
-
-    Source: Naeini et al. (2015), Obtaining well calibrated probabilities using
-    Bayesian binning.
-
-    >>> losses = LabelLosses(("ad", "spam"))
-    >>> losses.update(frozenset({"spam"}), {"spam": 0.75, "ad": 0.5})
-    >>> label_calibration_error(losses)
-    0.375
-    """
-    return _of_labels(losses, calibration.expected_calibration_error, average, undefined)
+label_log_loss = functools.partial(_of_labels, probability.log_loss)
+label_brier_score = functools.partial(_of_labels, probability.brier_score)
+label_calibration_error = functools.partial(_of_labels, calibration.expected_calibration_error)
 
 
 # Rankings of the labels of one event
@@ -442,94 +374,94 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     return _with_others(value, n, ranking.weight, undefined)
 
 
-# Rows of the registry
+# Rows of the registry: name, function, definition, and what differs from the usual.
+
+_UP: dict[str, Any] = {}
+_DOWN = {"direction": "down"}
+_ERROR = {"direction": "down", "high": math.inf}
+
+_OF_LABELS: tuple[tuple[Callable[..., Any], str, str], ...] = (
+    (label_roc_auc, "roc_auc", "AUC"),
+    (label_average_precision, "average_precision", "average precision"),
+)
+_OF_RANKINGS: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
+    (
+        "roc_auc_samples",
+        roc_auc_samples,
+        "mean over events of the AUC of the scores of their labels",
+        _UP,
+    ),
+    (
+        "average_precision_samples",
+        average_precision_samples,
+        "mean over events of the average precision of the ranking of their labels",
+        _UP,
+    ),
+    (
+        "label_ranking_average_precision",
+        label_ranking_average_precision,
+        "mean over events and their labels of the share of true labels among those of at least "
+        "its score",
+        {"synonyms": ("lrap", "label_ranking_average_precision_score")},
+    ),
+    (
+        "label_ranking_loss",
+        label_ranking_loss,
+        "mean over events of the share of pairs of a true and a false label in the wrong order",
+        {**_DOWN, "synonyms": ("ranking_loss",)},
+    ),
+    (
+        "coverage_error",
+        coverage_error,
+        "mean over events of how many labels to take, by score, to have all true ones",
+        {**_ERROR, "synonyms": ("coverage",)},
+    ),
+    (
+        "precision_at_k",
+        precision_at_k,
+        "mean over events of the share of true labels among the k of the highest scores",
+        {"params": ("k",), "family": "bootstrap"},
+    ),
+    (
+        "recall_at_k",
+        recall_at_k,
+        "mean over events of the share of their labels among the k of the highest scores",
+        {"params": ("k",), "family": "bootstrap"},
+    ),
+)
+_OF_LOSSES: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
+    ("log_loss", label_log_loss, "mean over labels of the binary log loss", _ERROR),
+    ("brier_score", label_brier_score, "mean over labels of the binary Brier score", _DOWN),
+    (
+        "expected_calibration_error",
+        label_calibration_error,
+        "mean over labels of the expected calibration error, over bins",
+        {**_DOWN, "family": "bootstrap"},
+    ),
+)
 
 
 def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
-    yield from _averaged_rows(label_roc_auc, "roc_auc", "AUC")
-    yield from _averaged_rows(label_average_precision, "average_precision", "average precision")
-    of_ranking = functools.partial(Metric, state="label_ranking", tasks=MULTILABEL)
-    row = functools.partial(of_ranking, family="label_ranking")
-    at_k = functools.partial(of_ranking, params=("k",))
-    loss = functools.partial(
-        Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
-    )
-    yield row(
-        name="roc_auc_samples",
-        function=roc_auc_samples,
-        definition="mean over events of the AUC of the scores of their labels",
-    )
-    yield row(
-        name="average_precision_samples",
-        function=average_precision_samples,
-        definition="mean over events of the average precision of the ranking of their labels",
-    )
-    yield row(
-        name="label_ranking_average_precision",
-        function=label_ranking_average_precision,
-        definition="mean over events and their labels of the share of true labels among those of "
-        "at least its score",
-        synonyms=("lrap", "label_ranking_average_precision_score"),
-    )
-    yield row(
-        name="label_ranking_loss",
-        function=label_ranking_loss,
-        definition="mean over events of the share of pairs of a true and a false label in the "
-        "wrong order",
-        direction="down",
-        synonyms=("ranking_loss",),
-    )
-    yield row(
-        name="coverage_error",
-        function=coverage_error,
-        definition="mean over events of how many labels to take, by score, to have all true ones",
-        high=math.inf,
-        direction="down",
-        synonyms=("coverage",),
-    )
-    yield at_k(
-        name="precision_at_k",
-        function=precision_at_k,
-        definition="mean over events of the share of true labels among the k of the highest scores",
-    )
-    yield at_k(
-        name="recall_at_k",
-        function=recall_at_k,
-        definition="mean over events of the share of their labels among the k of the highest "
-        "scores",
-    )
-    yield loss(
-        name="log_loss",
-        function=label_log_loss,  # type: ignore[arg-type]
-        definition="mean over labels of the binary log loss",
-        high=math.inf,
-        family="label_ranking",
-    )
-    yield loss(
-        name="brier_score",
-        function=label_brier_score,  # type: ignore[arg-type]
-        definition="mean over labels of the binary Brier score",
-        family="label_ranking",
-    )
-    yield loss(
-        name="expected_calibration_error",
-        function=label_calibration_error,  # type: ignore[arg-type]
-        definition="mean over labels of the expected calibration error, over bins",
-    )
-
-
-def _averaged_rows(function: Callable[..., Any], name: str, what: str) -> Iterator[Metric]:
-    for average, words in (
-        ("macro", f"mean over labels of the {what}"),
-        ("micro", f"{what} of all pairs of an event and a label"),
-        ("weighted", f"mean over labels, by support, of the {what}"),
-    ):
-        yield Metric(
-            name=f"{name}_{average}",
-            function=functools.partial(function, average=average),
-            state="label_scores",
-            definition=words,
-            tasks=MULTILABEL,
-            fixed=MappingProxyType({"average": average}),
-        )
+    for function, name, what in _OF_LABELS:
+        for average, words in (
+            ("macro", f"mean over labels of the {what}"),
+            ("micro", f"{what} of all pairs of an event and a label"),
+            ("weighted", f"mean over labels, by support, of the {what}"),
+        ):
+            yield Metric(
+                name=f"{name}_{average}",
+                function=functools.partial(function, average=average),
+                state="label_scores",
+                definition=words,
+                tasks=MULTILABEL,
+                fixed=MappingProxyType({"average": average}),
+            )
+    row = functools.partial(Metric, tasks=MULTILABEL)
+    of: Mapping[str, Any]
+    for name, function, definition, of in _OF_RANKINGS:
+        of = {"state": "label_ranking", "family": "label_ranking", **of}
+        yield row(name=name, function=function, definition=definition, **of)
+    for name, function, definition, of in _OF_LOSSES:
+        of = {"state": "label_losses", "family": "label_ranking", "params": ("average",), **of}
+        yield row(name=name, function=function, definition=definition, **of)

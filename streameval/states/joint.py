@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,23 +62,13 @@ def _packer(models: int, scores: int) -> struct.Struct:
     return struct.Struct(f"<{models + 1}i{scores}d")
 
 
-class JointCounts(SumVector):
-    """Weight of each joint cell: the true label, every model's label and every model's score.
+class JointCells(SumVector):
+    """The base of weights of cells, each named by what several models predicted of an event."""
 
-    Events without scores are cells of labels only, of which there are few. With scores
-    nearly every event is a cell of its own: 115 bytes of two models, 12 of each further one.
-    """
-
-    # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
-    # takes twice as much memory.
-    __slots__ = ("_codes",)
-    NAME = "joint"
+    __slots__ = ()
     VALIDATED = True
-    KEYS = _KEYS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._codes: dict[Label, int] = {}
+    WHAT: ClassVar[str]
+    """What each model predicts."""
 
     @property
     def models(self) -> int:
@@ -92,6 +82,58 @@ class JointCounts(SumVector):
 
     weight = total
 
+    def _check_models(self, models: int) -> None:
+        if not self._cells:
+            self._size = models
+        elif models != self._size:
+            expected = f"{self.WHAT} of {self._size} models"
+            raise InputError("y_pred", expected=expected, got=str(models))
+
+    def _add(self, terms: Any, weight: Weight) -> None:
+        self._add_cell(terms, weight)
+
+    def _fault(self, terms: Any = None) -> str:
+        return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted("y_true", y_true)
+
+    def _check_merge(self, other: Any) -> None:
+        check_mergeable(self, other)
+        if self._cells and other.models not in (0, self._size):
+            what = "joint counts" if self.NAME == "joint" else self.WHAT
+            raise StateError(f"merge: expected {what} of {self._size} models, got {other.models}")
+
+    def copy(self) -> Self:
+        """An independent state of the same events."""
+        new = super().copy()
+        new._size = self._size
+        return new
+
+    @classmethod
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · weight / unit of each cell over written forms."""
+        return cls().scaled_cells([(cls.from_state(form), factor) for form, factor in parts], unit)
+
+
+class JointCounts(JointCells):
+    """Weight of each joint cell: the true label, every model's label and every model's score.
+
+    Events without scores are cells of labels only, of which there are few. With scores
+    nearly every event is a cell of its own: 115 bytes of two models, 12 of each further one.
+    """
+
+    # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
+    # takes twice as much memory.
+    __slots__ = ("_codes",)
+    NAME = "joint"
+    WHAT = "labels"
+    KEYS = _KEYS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._codes: dict[Label, int] = {}
+
     # Counting
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> bytes:
@@ -101,21 +143,6 @@ class JointCounts(SumVector):
         indices = [codes.setdefault(label, len(codes)) for label in (y_true, *y_pred)]
         own = _number_of_scores(len(given), len(y_pred))
         return _packer(len(y_pred), own).pack(*indices, *given[:own])
-
-    def _check_models(self, models: int) -> None:
-        if not self._cells:
-            self._size = models
-        elif models != self._size:
-            raise InputError("y_pred", expected=f"labels of {self._size} models", got=str(models))
-
-    def _add(self, terms: bytes, weight: Weight) -> None:
-        self._add_cell(terms, weight)
-
-    def _fault(self, terms: bytes | None = None) -> str:
-        return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
-
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
-        return never_counted("y_true", y_true)
 
     def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
@@ -143,13 +170,6 @@ class JointCounts(SumVector):
         cells = self._cells
         for key, weight in zip(_packed(mapped[codes], scores), weights, strict=True):
             cells[key] = cells.get(key, 0) + weight
-
-    def _check_merge(self, other: Any) -> None:
-        check_mergeable(self, other)
-        if self._cells and other.models not in (0, self._size):
-            raise StateError(
-                f"merge: expected joint counts of {self._size} models, got {other._size}"
-            )
 
     def _merge(self, other: JointCounts, times: int) -> None:
         names = list(other._codes)
@@ -197,7 +217,7 @@ class JointCounts(SumVector):
     def copy(self) -> JointCounts:
         """An independent state of the same events."""
         new = super().copy()
-        new._codes, new._size = self._codes.copy(), self._size
+        new._codes = self._codes.copy()
         return new
 
     # Written form
@@ -251,16 +271,6 @@ class JointCounts(SumVector):
                 self._add_rows(labels, codes[rows], scores, [weight[row] for row in rows.tolist()])
         if not same_forms(self.to_state(), fields):
             raise StateError("joint: expected distinct cells that ascend")
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        total = cls()
-        for form, factor in parts:
-            total.merge(cls.from_state(form), factor)
-        total._cells = {key: weight / unit for key, weight in total._cells.items()}
-        total._exact = False
-        return total.to_state()
 
     def _check(self) -> None:
         super()._check()

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
-from streameval.events.values import BoolArray, IntArray, Weight
+from streameval.events.values import BoolArray, IntArray
 from streameval.states.fields import (
     Fields,
     cell_weights,
-    check_mergeable,
     same_forms,
 )
-from streameval.states.sums.cell_sums import weights_by
-from streameval.states.sums.sum_vector import Form, Parts, SumVector
+from streameval.states.joint import JointCells
+from streameval.states.sums.cell_sums import weights_of_rows
+from streameval.states.sums.sum_vector import Form
 from streameval.tasks.comparison import MAX_MODELS
 
 
@@ -39,7 +39,7 @@ class SetColumns:
         return right
 
 
-class JointSets(SumVector):
+class JointSets(JointCells):
     """Weight of the events of each number of true labels, and of each model's right and predicted.
 
     The difference of two models in any ratio of an event's numbers follows, and its variance.
@@ -52,20 +52,8 @@ class JointSets(SumVector):
 
     __slots__ = ()
     NAME = "joint_sets"
-    VALIDATED = True
+    WHAT = "sets"
     KEYS = frozenset({"exact", "models", "sizes", "cells"})
-
-    @property
-    def models(self) -> int:
-        """Number of models; 0 without an event."""
-        return len(next(iter(self._cells), ())) // 2
-
-    @property
-    def total(self) -> Weight:
-        """Weight of all events; O(cells)."""
-        return sum(self._cells.values())
-
-    weight = total
 
     def columns(self) -> SetColumns:
         """The cells, ascending."""
@@ -81,24 +69,16 @@ class JointSets(SumVector):
         self._check_models(len(y_pred) // 2)
         return (y_true, *y_pred)
 
-    def _check_models(self, models: int) -> None:
-        if self.models not in (0, models):
-            raise InputError("y_pred", expected=f"sets of {self.models} models", got=str(models))
-
-    def _add(self, terms: tuple[int, ...], weight: Weight) -> None:
-        self._add_cell(terms, weight)
-
     def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
         self._check_models(batch.y_pred.shape[1] // 2)
-        table = np.column_stack([batch.y_true, batch.y_pred])
-        distinct, codes = np.unique(table, axis=0, return_inverse=True)
-        weights = weights_by(codes.ravel(), len(distinct), weight)
-        for key, by in zip(map(tuple, distinct.tolist()), weights, strict=True):
+        columns = (batch.y_true, *batch.y_pred.T)
+        for key, by in weights_of_rows(columns, weight):
             self._add_cell(key, by if self._exact else float(by))
 
-    def _fault(self, terms: tuple[int, ...] | None = None) -> str:
-        return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
+    def _merge(self, other: JointSets, times: int) -> None:
+        self._size = other.models or self._size
+        super()._merge(other, times)
 
     def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
         return InputError(
@@ -107,11 +87,6 @@ class JointSets(SumVector):
             got="one with as many labels true, predicted and right as none that is left",
             remedy="revert takes the event with the very values that update was given",
         )
-
-    def _check_merge(self, other: Any) -> None:
-        check_mergeable(self, other)
-        if 0 != other.models != self.models != 0:
-            raise StateError(f"merge: expected sets of {self.models} models, got {other.models}")
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
@@ -141,16 +116,7 @@ class JointSets(SumVector):
         true, hits, predicted = table[:, :1], table[:, 1::2], table[:, 2::2]
         if not ((hits >= 0) & (hits <= np.minimum(true, predicted))).all():
             fields.refuse("sizes", "no more labels right than true or predicted", "others")
+        self._size = models
         self._cells = dict(zip(map(tuple, table.tolist()), weights, strict=True))
         if not same_forms(self.to_state(), fields):
             raise StateError("joint_sets: expected distinct cells that ascend")
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        total = cls()
-        for form, factor in parts:
-            total.merge(cls.from_state(form), factor)
-        total._cells = {key: weight / unit for key, weight in total._cells.items()}
-        total._exact = False
-        return total.to_state()

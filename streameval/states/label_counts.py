@@ -14,7 +14,8 @@ from streameval.events.label_rows import LabelRows
 from streameval.events.values import Label, Weight
 from streameval.states.confusion import BinaryCounts, ClassCounts, distinct_labels
 from streameval.states.fields import Fields
-from streameval.states.sums.cell_sums import CellSums, weights_by
+from streameval.states.sums.cell_sums import CellSums
+from streameval.states.sums.fixed_point import total_weight_by_group
 from streameval.states.sums.sum_vector import Form
 from streameval.tables import Table
 
@@ -76,7 +77,9 @@ class LabelCounts(CellSums):
     def _cells_of(self, batch: EventBatch, hits: LabelRows) -> Iterator[tuple[Any, Weight]]:
         labels, weight = batch.labels, batch.weight
         right, true, predicted = (
-            weights_by(rows.codes, len(labels), None if weight is None else weight[rows.rows])
+            total_weight_by_group(
+                rows.codes, len(labels), None if weight is None else weight[rows.rows]
+            )
             for rows in (hits, batch.y_true, batch.y_pred)
         )
         for label, tp, t, p in zip(labels, right, true, predicted, strict=True):

@@ -14,7 +14,8 @@ from streameval.events.label_rows import LabelRows
 from streameval.events.values import Weight
 from streameval.states.fields import Fields
 from streameval.states.label_counts import MISS, outcomes
-from streameval.states.sums.cell_sums import CellSums, weights_by
+from streameval.states.sums.cell_sums import CellSums
+from streameval.states.sums.fixed_point import total_weight_by_group
 
 
 class LabelPairs(CellSums):
@@ -68,7 +69,7 @@ class LabelPairs(CellSums):
             pairs = code[same] * span + code[same + apart]
             distinct, codes = np.unique(pairs, return_inverse=True)
             weight = None if batch.weight is None else batch.weight[row[same]]
-            sums = weights_by(codes.ravel(), len(distinct), weight)
+            sums = total_weight_by_group(codes.ravel(), len(distinct), weight)
             for pair, by in zip(distinct.tolist(), sums, strict=True):
                 (a, first), (b, second) = (divmod(one, 3) for one in divmod(pair, span))
                 yield (labels[ascending[a]], first, labels[ascending[b]], second), by

@@ -12,7 +12,7 @@ from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
-from streameval.states.ranking.weights import WeightArray
+from streameval.states.sums.cell_sums import weights_of_rows
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
@@ -298,7 +298,7 @@ class LabelRanking(SumVector):
                 if each:
                     yield (label,), each
         for events, columns in (*entries.groups(true), entries.places(true, self._order)):
-            yield from _weights(columns, None if weight is None else weight[events])
+            yield from weights_of_rows(columns, None if weight is None else weight[events])
 
     # Written form
 
@@ -385,17 +385,12 @@ class LabelRanking(SumVector):
         """Written form of Σ factor · weight / unit of each cell over written forms."""
         # Whether labels are discovered shows in the form; which are declared does not matter.
         declared = None if "labels" in parts[0][0] else ()
-        total = cls(declared)
+        states = []
         for form, factor in parts:
-            part = cls(declared)
-            part._exact = form["exact"]
-            part._read(Fields(form, cls.NAME, cls.KEYS, cls.OPTIONAL))
-            total._exact = total._exact and part._exact
-            total._merge(part, factor)
-        total._cells = {key: weight / unit for key, weight in total._cells.items()}
-        total._values = [total._values[0] / unit]
-        total._exact = False
-        return total.to_state()
+            states.append((cls(declared), factor))
+            states[-1][0]._exact = form["exact"]
+            states[-1][0]._read(Fields(form, cls.NAME, cls.KEYS, cls.OPTIONAL))
+        return cls(declared).scaled_cells(states, unit)
 
     def _check(self) -> None:
         super()._check()
@@ -511,34 +506,3 @@ def _of_table(table: FloatArray, rows: IntArray, columns: IntArray) -> Entries:
     if not held.all():
         return Entries(events[held], codes[held], scores[held], hits[held])
     return Entries(events, codes, scores, hits)
-
-
-def _weights(
-    columns: tuple[IntArray, ...], weight: WeightArray | None
-) -> Iterator[tuple[Key, Weight]]:
-    """The distinct rows of columns, with the weight of each."""
-    if not len(columns[0]):
-        return
-    packed, size = np.zeros(len(columns[0]), np.int64), 1
-    ranges = [(int(column.min()), int(column.max())) for column in columns]
-    for column, (least, most) in zip(columns, ranges, strict=True):
-        span = most - least + 1
-        packed = packed * span + (column - least)
-        size *= span
-    if size >= 2**62:  # of huge ranges
-        table, codes = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
-    else:
-        if size <= max(len(packed), _CELLS):
-            distinct = np.flatnonzero(np.bincount(packed, minlength=size))
-            codes = np.zeros(size, np.int64)
-            codes[distinct] = np.arange(len(distinct))
-            codes = codes[packed]
-        else:
-            distinct, codes = np.unique(packed, return_inverse=True)
-        parts = []
-        for least, most in reversed(ranges):
-            parts.append(distinct % (most - least + 1) + least)
-            distinct = distinct // (most - least + 1)
-        table = np.column_stack(parts[::-1])
-    totals = total_weight_by_group(codes.ravel(), len(table), weight)
-    yield from zip(map(tuple, table.tolist()), totals, strict=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import Weight
 from streameval.states.fields import Fields
-from streameval.states.sums.cell_sums import CellSums, weights_by
+from streameval.states.sums.cell_sums import CellSums, weights_of_rows
 
 
 class SetSizes(NamedTuple):
@@ -55,12 +53,7 @@ class LabelSetCounts(CellSums):
 
     def _cells_of(self, batch: EventBatch, hits: LabelRows) -> Iterator[tuple[Any, Weight]]:
         right, predicted, true = (rows.lengths for rows in (hits, batch.y_pred, batch.y_true))
-        wide, high = (int(sizes.max(initial=0)) + 1 for sizes in (predicted, true))
-        distinct, codes = np.unique((right * wide + predicted) * high + true, return_inverse=True)
-        weights = weights_by(codes.ravel(), len(distinct), batch.weight)
-        for code, weight in zip(distinct.tolist(), weights, strict=True):
-            rest, of_true = divmod(code, high)
-            yield (*divmod(rest, wide), of_true), weight
+        yield from weights_of_rows((right, predicted, true), batch.weight)
 
     def _read(self, fields: Fields) -> None:
         super()._read(fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +13,14 @@ from streameval.events.label_rows import LabelRows
 from streameval.events.values import IntArray, Label, Weight
 from streameval.states.backend import compiled
 from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector, total_over
+from streameval.states.ranking.weights import WeightArray
+from streameval.states.sums.fixed_point import total_weight_by_group
+from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
 _NATIVE = compiled("streameval.states.native.native_labels")
+
+_TABLE = 1 << 14
+"""Up to so many numbers, or 16 for each row, a table of them takes less time than sorting."""
 
 WRITTEN = ("exact", "weight", "cells")
 """The keys of the written form beside the labels and the columns of the cells' names."""
@@ -183,30 +188,35 @@ class CellSums(SumVector):
     def scaled(cls, parts: Parts, unit: int) -> Form:
         """Written form of Σ factor · weight / unit of each cell over written forms."""
         states = [(cls.from_state(form), factor) for form, factor in parts]
-        cells: dict[Any, list[tuple[Weight, int]]] = {}
-        for state, factor in states:
-            for key, weight in state._cells.items():
-                cells.setdefault(key, []).append((weight, factor))
-        total = states[0][0]._empty()
-        total._exact = False
-        total._values[0] = total_over([(state._values[0], by) for state, by in states], unit)
-        total._cells = {key: total_over(terms, unit) for key, terms in cells.items()}
-        return total.to_state()
+        return states[0][0]._empty().scaled_cells(states, unit)
 
 
-def weights_by(codes: IntArray, size: int, weight: Any) -> list[Weight]:
-    """The sum of weights of each code from 0, exactly where they are whole; None: each is 1."""
-    if weight is None:
-        counts: list[Weight] = np.bincount(codes, minlength=size).tolist()
-        return counts
-    if weight.dtype.kind == "f":
-        sums: list[Weight] = np.bincount(codes, weights=weight, minlength=size).tolist()
-        return sums
-    if len(weight) and int(weight.max()) * len(weight) < 2**53:
-        # Whole numbers that a float has exactly.
-        held = np.bincount(codes, weights=weight, minlength=size)
-        return held.astype(np.int64).tolist()  # type: ignore[no-any-return]
-    whole: list[Weight] = [0] * size
-    for code, by in zip(codes.tolist(), weight.tolist(), strict=True):
-        whole[code] += by
-    return whole
+def weights_of_rows(
+    columns: tuple[IntArray, ...], weight: WeightArray | None
+) -> Iterator[tuple[tuple[int, ...], Weight]]:
+    """The distinct rows of columns, with the weight of each; None: each event is 1."""
+    if not len(columns[0]):
+        return
+    packed, size = np.zeros(len(columns[0]), np.int64), 1
+    ranges = [(int(column.min()), int(column.max())) for column in columns]
+    for column, (least, most) in zip(columns, ranges, strict=True):
+        span = most - least + 1
+        packed = packed * span + (column - least)
+        size *= span
+    if size >= 2**62:  # of huge ranges
+        table, codes = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    else:
+        if size <= max(16 * len(packed), _TABLE):
+            distinct = np.flatnonzero(np.bincount(packed, minlength=size))
+            codes = np.zeros(size, np.int64)
+            codes[distinct] = np.arange(len(distinct))
+            codes = codes[packed]
+        else:
+            distinct, codes = np.unique(packed, return_inverse=True)
+        parts = []
+        for least, most in reversed(ranges):
+            parts.append(distinct % (most - least + 1) + least)
+            distinct = distinct // (most - least + 1)
+        table = np.column_stack(parts[::-1])
+    totals = total_weight_by_group(codes.ravel(), len(table), weight)
+    yield from zip(map(tuple, table.tolist()), totals, strict=True)

@@ -465,6 +465,15 @@ class SumVector:
                 ]
         return form
 
+    def scaled_cells(self, parts: Iterable[tuple[Self, int]], unit: int) -> Form:
+        """Written form of Σ factor · state / unit, as floats; added to this state, a new one."""
+        for state, factor in parts:
+            self.merge(state, factor)
+        self._exact = False
+        self._values = [value / unit for value in self._values]
+        self._cells = {key: weight / unit for key, weight in self._cells.items()}
+        return self.to_state()
+
     def _check(self) -> None:
         self._settle()
         kind = int if self._exact else float
