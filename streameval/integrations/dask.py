@@ -11,7 +11,7 @@ Importing this module needs the extra ``dask``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -33,7 +33,7 @@ __all__ = ["evaluate"]
 def evaluate(
     data: Any,
     *,
-    y_true: str = "y_true",
+    y_true: str | Mapping[Any, str] = "y_true",
     y_pred: str | None = None,
     score: str | None = None,
     proba: Proba | None = None,
@@ -57,7 +57,8 @@ def evaluate(
         data: A Dask DataFrame; a bag of dicts; or a list of delayed objects, each a table
             (pandas, polars, Arrow), a list of dicts, or the path of a file that the command line
             reads (on the worker).
-        y_true: Column of the true label.
+        y_true: Column of the true label, number or list of labels; or, of label sets, the columns
+            of 0 and 1: ``PREFIX*SUFFIX`` or a mapping from labels, which they declare.
         y_pred: Column of the predicted label.
         score: Binary: column of the positive class's score.
         proba: Probabilities: a column of numbers (binary), of mappings from labels or of lists in
@@ -71,8 +72,9 @@ def evaluate(
         window: None, :class:`~streameval.Panes` or :class:`~streameval.Fading` of event time.
             A part has no order of arrival: its events count in the order of their times, so none
             is late.
-        task: ``"binary"`` or ``"multiclass"``; by default binary where ``score``, ``positive`` or
-            ``threshold`` is given. Nothing is inferred from the values of a part.
+        task: As of :class:`~streameval.Evaluator`; by default binary where ``score``,
+            ``positive`` or ``threshold`` is given, and else multi-class. Nothing is
+            inferred from the values of a part.
         split_every: Most states that a task merges, at least 2.
         **options: Any other option of :class:`~streameval.Evaluator`, such as ``positive``,
             ``labels``, ``metrics``, ``max_scores`` or ``intervals``.
@@ -100,8 +102,11 @@ def evaluate(
             "split_every", expected="a number of states from 2", got=shown(split_every)
         )
     counter = PartCounter.of_call(given)
+    parts = _parts(data, counter)
+    if hasattr(data, "columns"):
+        counter = counter.with_columns(data.columns)
     count = delayed(partial(_counted, counter), pure=False)
-    states = [count(part, number) for number, part in enumerate(_parts(data, counter))]
+    states = [count(part, number) for number, part in enumerate(parts)]
     while len(states) > 1:
         groups = [states[n : n + split_every] for n in range(0, len(states), split_every)]
         states = [

@@ -88,7 +88,7 @@ _WATERMARK = "spark.watermarkDelayMs"
 def evaluate(
     df: DataFrame,
     *,
-    y_true: str = "y_true",
+    y_true: str | Mapping[Any, str] = "y_true",
     y_pred: str | None = None,
     score: str | None = None,
     proba: Proba | None = None,
@@ -111,7 +111,8 @@ def evaluate(
 
     Args:
         df: One row an event. A dot in the name of a column goes into a struct.
-        y_true: Column of the true label.
+        y_true: Column of the true label, number or list of labels; or, of label sets, the columns
+            of 0 and 1: ``PREFIX*SUFFIX`` or a mapping from labels, which they declare.
         y_pred: Column of the predicted label.
         score: Binary: column of the positive class's score.
         proba: Probabilities: a column that is a map or struct label -> number, an array or a
@@ -127,8 +128,8 @@ def evaluate(
         window: None, :class:`~streameval.Panes` or :class:`~streameval.Fading` of event time.
             A DataFrame has no order of arrival: events count in the order of their times,
             so none is late.
-        task: ``"binary"`` or ``"multiclass"``; by default binary where ``score``,
-            ``positive`` or ``threshold`` is given.
+        task: As of :class:`~streameval.Evaluator`; by default binary where ``score``,
+            ``positive`` or ``threshold`` is given, and else multi-class.
         metrics: Names; only the states that they need are kept.
         intervals: Keep what only intervals read. With ``group_by`` also the level of the
             intervals to return; True is 0.95.
@@ -741,7 +742,7 @@ def _expected(kind: arrow.DataType) -> arrow.DataType:
 def evaluate_stream(
     df: DataFrame,
     *,
-    y_true: str = "y_true",
+    y_true: str | Mapping[Any, str] = "y_true",
     event_time: str,
     window: Panes,
     watermark: str | None = None,

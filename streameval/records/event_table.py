@@ -125,7 +125,7 @@ class PartCounter:
     def of(
         cls,
         *,
-        y_true: str | None = "y_true",
+        y_true: str | Mapping[Any, str] | None = "y_true",
         y_pred: str | None = None,
         score: str | None = None,
         proba: Proba | None = None,
@@ -186,7 +186,7 @@ class PartCounter:
             )
         if proba is not None and not isinstance(proba, (str, Mapping)):
             spec = replace(spec, proba=_in_order(proba, evaluator.options["labels"]))
-        counter = cls(spec, evaluator.to_bytes())
+        counter = cls(spec, evaluator.to_bytes())._declared()
         for use, path in counter.paths.items():
             check_name(path, use)
         return counter
@@ -216,7 +216,7 @@ class PartCounter:
         return self.spec.paths | of_labels
 
     def with_columns(self, names: Iterable[object]) -> Self:
-        """The counter with the columns that a pattern of probabilities matches."""
+        """The counter with the columns that the patterns match."""
         if not self.spec.patterns:
             return self
         known = list(map(str, names))
@@ -225,7 +225,15 @@ class PartCounter:
             found[name] = pattern.matching(known)
             if not found[name]:
                 raise no_table_column(name, f"{pattern.prefix}…{pattern.suffix}", known)
-        return replace(self, spec=replace(self.spec, **found))
+        return replace(self, spec=replace(self.spec, **found))._declared()
+
+    def _declared(self) -> Self:
+        """The counter whose evaluators have the labels of the columns of the true sets."""
+        columns = self.spec.y_true
+        if not isinstance(columns, Mapping) or self.evaluator().options["labels"] is not None:
+            return self
+        evaluator = Evaluator(self.spec.kind, **{**self.spec.arguments, "labels": list(columns)})
+        return replace(self, empty=evaluator.to_bytes())
 
     def columns_in(self, names: Iterable[object]) -> list[str]:
         """The columns to read of a table, each once; raises InputError for a missing one."""

@@ -55,9 +55,10 @@ def collection(case: Case, kind: str) -> Any:
         rows = case.records(list(range(case.rows)))
         return dask_bag.from_sequence(rows, npartitions=5)
     whole = pd.DataFrame(case.columns)
-    if "shares" in whole:
-        # Of a column of Python's lists, Dask makes text.
-        whole["shares"] = whole["shares"].astype(pd.ArrowDtype(arrow.list_(arrow.float64())))
+    for name, kind in (("shares", arrow.float64()), ("tags", arrow.string())):
+        if name in whole:
+            # Of a column of Python's lists, Dask makes text.
+            whole[name] = whole[name].astype(pd.ArrowDtype(arrow.list_(kind)))
     parts = [whole.iloc[rows] for rows in cuts(case, [0, 40, 40, 500])]
     if kind == "data frame":
         return dataframe.from_delayed([dask.delayed(part) for part in parts], meta=whole.iloc[:0])
