@@ -21,6 +21,7 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import wall_time
 from streameval.service.alerts.shared import AlertReader, SharedAlerts
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.closing import closed_on_error
 from streameval.service.config.evaluators import (
     fingerprint,
     open_evaluators,
@@ -184,11 +185,8 @@ class StoreReader:
         self._file = file_of(self._path)
         store = self._store = read_store(self._path)
         self.name = store.path
-        try:
+        with closed_on_error(self):
             self._set_up(store)
-        except BaseException:
-            self.close()
-            raise
         return store
 
     def _set_up(self, store: Store) -> None:
