@@ -673,14 +673,9 @@ STATUS = _struct(
     run=Annotated[_RUN | None, note("Null before the first snapshot.")],
 )
 Alive = _struct("Alive", alive=bool)
-CaughtUp = _struct(
-    "CaughtUp",
-    caught_up=bool,
-    reasons=Annotated[list[str], note("Why not; empty without the token.")],
-)
-Ready = _struct(
-    "Ready", ready=bool, reasons=Annotated[list[str], note("Why not; empty without the token.")]
-)
+_WHY_NOT = Annotated[list[str], note("Why not; empty without the token.")]
+CaughtUp = _struct("CaughtUp", caught_up=bool, reasons=_WHY_NOT)
+Ready = _struct("Ready", ready=bool, reasons=_WHY_NOT)
 Accepted = _struct("Accepted", accepted=Annotated[int, note("Events that are durable now.")])
 
 
