@@ -210,15 +210,10 @@ def read_chunks(
 
 
 def begun_in_parts(
-    spec: Spec,
-    sources: Sequence[InputFile],
-    types: LabelTypes,
-    *,
-    skip: bool,
-    workers: int,
-    progress: bool,
+    spec: Spec, sources: Sequence[InputFile], reading: Reading, counting: Counting, workers: int
 ) -> tuple[RecordCounter, Iterable[Chunk]]:
     """The counter of the files' records, and the chunks that it has not counted yet."""
+    types, skip, progress = reading.label_types(), counting.skip, not counting.no_progress
     if workers > 1:
         with _byte_bar(sources, wanted=progress) as begin:
             done, report = 0, begin(sources[0])

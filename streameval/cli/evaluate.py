@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streameval.cli import options
@@ -34,12 +34,9 @@ from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import USUAL_METRICS
-from streameval.records.chunk import Chunk
 from streameval.records.input_files import InputFile, column_names
 from streameval.records.parts import processes
-from streameval.records.record_counter import RecordCounter
 from streameval.records.remote import is_remote
-from streameval.records.spec import Spec
 from streameval.states.backend import slow_because
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 
@@ -151,10 +148,6 @@ def evaluate(
     _say_slow(sources)
     count = processes(given.workers, spec, sources)
 
-    def begun(spec: Spec) -> tuple[RecordCounter, Iterable[Chunk]]:
-        types, progress = reading.label_types(), not counting.no_progress
-        return begun_in_parts(spec, sources, types, skip=skip, workers=count, progress=progress)
-
     chosen = None
     if rule is not None and threshold is not None:
         if any(source.is_pipe for source in sources):
@@ -164,7 +157,7 @@ def evaluate(
         # The rule looks at scores alone, of the same window.
         read = ("roc_auc" if spec.binary else "roc_auc_macro",)
         scores = replace(spec, metrics=read, also_kept=(), slices=(), unit=None, more={})
-        ranked = counted(*begun(scores))
+        ranked = counted(*begun_in_parts(scores, sources, reading, counting, count))
         assert isinstance(ranked, Evaluator)
         cuts = ranked.thresholds(rule[0], **rule[1])
         if isinstance(cuts, CutPoint):
@@ -175,7 +168,7 @@ def evaluate(
             spec = replace(spec, threshold=limits)
             pairs = ",".join(f"{label}={limit:.6g}" for label, limit in limits.items())
             say(f"--threshold {pairs}: the best by {threshold} of these events")
-    counter, chunks = begun(spec)
+    counter, chunks = begun_in_parts(spec, sources, reading, counting, count)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from enum import Enum
+from itertools import groupby
 from typing import Any
 
 from streameval.cli.options import GROUPS
@@ -22,82 +23,61 @@ _NAMES = 27
 """Columns for an option and its value; a longer one has its text on the next line."""
 
 
+_EXAMPLES = """\
+streameval evaluate predictions.csv
+streameval evaluate a.jsonl --y-true label --score p --slice country
+streameval evaluate 'day-*.parquet' --proba 'p_*' --report day.html
+streameval compare log.csv --score champion=a --score challenger=b
+streameval compare a.csv b.csv --on id --y-pred a=y_pred --y-pred b=y_pred
+streameval compare log.csv --score a=x --score b=y --report page.html
+streameval predictions today.parquet
+streameval predictions today.parquet --score p --intervals 0.95
+streameval predictions today.parquet --score p --save today.state
+streameval drift today.state last-month.state
+streameval drift today.state last-month.state --anytime
+streameval drift today.state last-month.state --plot drift.svg
+streameval merge shard-1.state shard-2.state
+streameval merge 'shard-*.state' --save all.state
+streameval merge 'shard-*.state' --expect shards.txt --metrics f1,roc_auc
+streameval report day.state
+streameval report day.state --metrics all --format json
+streameval report day.state --report day.html --fail-if 'f1 < 0.8'
+streameval diff monday.state tuesday.state
+streameval diff monday.state tuesday.state --metrics f1,roc_auc
+streameval diff monday.state tuesday.state --format json
+streameval inspect day.state
+streameval inspect day.state --format json
+streameval inspect day.state --format markdown
+streameval metrics
+streameval metrics --format json
+streameval metrics --format markdown
+streameval run run.toml
+streameval run run.toml --check
+streameval run run.toml --until-end
+streameval serve --store run.db
+streameval serve --store run.db --listen 127.0.0.1:8080
+streameval serve --store postgresql://host/db --config run.toml
+streameval init run.toml
+streameval init --schema > run.schema.json
+streameval init
+streameval demo
+streameval demo --port 8090
+streameval demo --days 30 --speed 7200
+streameval store check run.db
+streameval store backup run.db backups/monday
+streameval store report run.db
+"""
+
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "": (
         "streameval evaluate predictions.csv",
         "streameval compare log.parquet --score champion=a --score challenger=b",
         "streameval demo",
     ),
-    "evaluate": (
-        "streameval evaluate predictions.csv",
-        "streameval evaluate a.jsonl --y-true label --score p --slice country",
-        "streameval evaluate 'day-*.parquet' --proba 'p_*' --report day.html",
-    ),
-    "compare": (
-        "streameval compare log.csv --score champion=a --score challenger=b",
-        "streameval compare a.csv b.csv --on id --y-pred a=y_pred --y-pred b=y_pred",
-        "streameval compare log.csv --score a=x --score b=y --report page.html",
-    ),
-    "predictions": (
-        "streameval predictions today.parquet",
-        "streameval predictions today.parquet --score p --intervals 0.95",
-        "streameval predictions today.parquet --score p --save today.state",
-    ),
-    "drift": (
-        "streameval drift today.state last-month.state",
-        "streameval drift today.state last-month.state --anytime",
-        "streameval drift today.state last-month.state --plot drift.svg",
-    ),
-    "merge": (
-        "streameval merge shard-1.state shard-2.state",
-        "streameval merge 'shard-*.state' --save all.state",
-        "streameval merge 'shard-*.state' --expect shards.txt --metrics f1,roc_auc",
-    ),
-    "report": (
-        "streameval report day.state",
-        "streameval report day.state --metrics all --format json",
-        "streameval report day.state --report day.html --fail-if 'f1 < 0.8'",
-    ),
-    "diff": (
-        "streameval diff monday.state tuesday.state",
-        "streameval diff monday.state tuesday.state --metrics f1,roc_auc",
-        "streameval diff monday.state tuesday.state --format json",
-    ),
-    "inspect": (
-        "streameval inspect day.state",
-        "streameval inspect day.state --format json",
-        "streameval inspect day.state --format markdown",
-    ),
-    "metrics": (
-        "streameval metrics",
-        "streameval metrics --format json",
-        "streameval metrics --format markdown",
-    ),
-    "run": (
-        "streameval run run.toml",
-        "streameval run run.toml --check",
-        "streameval run run.toml --until-end",
-    ),
-    "serve": (
-        "streameval serve --store run.db",
-        "streameval serve --store run.db --listen 127.0.0.1:8080",
-        "streameval serve --store postgresql://host/db --config run.toml",
-    ),
-    "init": (
-        "streameval init run.toml",
-        "streameval init --schema > run.schema.json",
-        "streameval init",
-    ),
-    "demo": (
-        "streameval demo",
-        "streameval demo --port 8090",
-        "streameval demo --days 30 --speed 7200",
-    ),
-    "store": (
-        "streameval store check run.db",
-        "streameval store backup run.db backups/monday",
-        "streameval store report run.db",
-    ),
+    **{
+        command: tuple(lines)
+        for command, lines in groupby(_EXAMPLES.splitlines(), lambda line: line.split()[1])
+    },
 }
 """From each command to examples, which end its help."""
 

@@ -87,10 +87,7 @@ def predictions(
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
     count = processes(given.workers, spec, sources)
-    types, progress = reading.label_types(), not counting.no_progress
-    counter, chunks = begun_in_parts(
-        spec, sources, types, skip=counting.skip, workers=count, progress=progress
-    )
+    counter, chunks = begun_in_parts(spec, sources, reading, counting, count)
 
     def write(state: Evaluator | Comparison) -> bool:
         assert isinstance(state, Evaluator)

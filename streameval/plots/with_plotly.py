@@ -132,23 +132,21 @@ def _add_line(figure: Any, line: Line) -> None:
         look = {"customdata": raw, "hovertemplate": "%{customdata[0]:.4g}, %{customdata[1]:.4g}"}
     if line.color == MUTED:
         look["hoverinfo"] = "skip"
-    figure.add_trace(
-        go.Scatter(
-            x=_values(line.x),
-            y=_values(line.y),
-            mode=mode,
-            name=text(line.name),
-            showlegend=bool(line.name),
-            line={
-                "color": line.color,
-                "dash": _DASHES[line.style],
-                "width": 1 if line.many else 1.5 if line.color == MUTED else 2,
-                "shape": "hv" if line.steps else "linear",
-            },
-            marker={"color": line.color, "size": 3 if line.many else 7},
-            connectgaps=False,
-            **look,
-        )
+    figure.add_scatter(
+        x=_values(line.x),
+        y=_values(line.y),
+        mode=mode,
+        name=text(line.name),
+        showlegend=bool(line.name),
+        line={
+            "color": line.color,
+            "dash": _DASHES[line.style],
+            "width": 1 if line.many else 1.5 if line.color == MUTED else 2,
+            "shape": "hv" if line.steps else "linear",
+        },
+        marker={"color": line.color, "size": 3 if line.many else 7},
+        connectgaps=False,
+        **look,
     )
 
 
@@ -162,18 +160,16 @@ def _add_area(figure: Any, area: Area) -> None:
 
 
 def _add_polygon(figure: Any, x: list[Any], y: list[Any], color: str, name: str = "") -> None:
-    figure.add_trace(
-        go.Scatter(
-            x=x,
-            y=y,
-            fill="toself",
-            fillcolor=color,
-            line={"width": 0},
-            mode="lines",
-            name=text(name),
-            showlegend=bool(name),
-            hoverinfo="skip",
-        )
+    figure.add_scatter(
+        x=x,
+        y=y,
+        fill="toself",
+        fillcolor=color,
+        line={"width": 0},
+        mode="lines",
+        name=text(name),
+        showlegend=bool(name),
+        hoverinfo="skip",
     )
 
 
@@ -191,18 +187,16 @@ def _add_band(figure: Any, band: Band) -> None:
 
 def _add_bars(figure: Any, bars: Bars) -> None:
     widths = np.diff(bars.edges)
-    figure.add_trace(
-        go.Bar(
-            x=_values(bars.edges[:-1] + widths / 2),
-            y=_values(bars.heights),
-            width=_values(widths),
-            name=text(bars.name),
-            marker={
-                "color": _faint(bars.color, 0.5),
-                "line": {"width": 0},
-                "pattern": {"shape": bars.hatch[:1], "fgcolor": bars.color, "size": 5},
-            },
-        )
+    figure.add_bar(
+        x=_values(bars.edges[:-1] + widths / 2),
+        y=_values(bars.heights),
+        width=_values(widths),
+        name=text(bars.name),
+        marker={
+            "color": _faint(bars.color, 0.5),
+            "line": {"width": 0},
+            "pattern": {"shape": bars.hatch[:1], "fgcolor": bars.color, "size": 5},
+        },
     )
 
 
@@ -217,16 +211,14 @@ def _add_whiskers(figure: Any, whiskers: Whiskers) -> None:
         "thickness": 1.5,
         "width": 0 if whiskers.across else 3,
     }
-    figure.add_trace(
-        go.Scatter(
-            x=_values(whiskers.x),
-            y=_values(whiskers.y),
-            mode="markers",
-            marker={"opacity": 0, "size": 1},
-            showlegend=False,
-            hoverinfo="skip",
-            **{"error_x" if whiskers.across else "error_y": error},
-        )
+    figure.add_scatter(
+        x=_values(whiskers.x),
+        y=_values(whiskers.y),
+        mode="markers",
+        marker={"opacity": 0, "size": 1},
+        showlegend=False,
+        hoverinfo="skip",
+        **{"error_x" if whiskers.across else "error_y": error},
     )
 
 
@@ -237,18 +229,16 @@ def _add_vertical_line(figure: Any, line: VerticalLine) -> None:
 
 
 def _add_heatmap(figure: Any, cells: Heatmap) -> None:
-    figure.add_trace(
-        go.Heatmap(
-            z=cells.shares.tolist(),
-            text=[[text(cell) for cell in row] for row in cells.texts],
-            texttemplate="%{text}",
-            textfont={"size": 9 if cells.small else 13},
-            colorscale="Blues",
-            zmin=0,
-            zmax=1,
-            showscale=False,
-            hovertemplate="true %{y}, predicted %{x}: %{text}<extra></extra>",
-        )
+    figure.add_heatmap(
+        z=cells.shares.tolist(),
+        text=[[text(cell) for cell in row] for row in cells.texts],
+        texttemplate="%{text}",
+        textfont={"size": 9 if cells.small else 13},
+        colorscale="Blues",
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        hovertemplate="true %{y}, predicted %{x}: %{text}<extra></extra>",
     )
 
 
@@ -259,19 +249,17 @@ def _add_support(figure: Any, support: Support) -> None:
     x = [edge for pair in pairwise(edges) for edge in pair]
     y = [float(weight) for weight in support.weights for _ in range(2)]
     most = max(y) or 1.0
-    figure.add_trace(
-        go.Scatter(
-            x=x,
-            y=y,
-            yaxis="y2",
-            mode="lines",
-            line={"width": 0},
-            fill="tozeroy",
-            fillcolor=_faint(MUTED, 0.27),
-            name="support",
-            showlegend=False,
-            hovertemplate="support %{y:,}<extra></extra>",
-        )
+    figure.add_scatter(
+        x=x,
+        y=y,
+        yaxis="y2",
+        mode="lines",
+        line={"width": 0},
+        fill="tozeroy",
+        fillcolor=_faint(MUTED, 0.27),
+        name="support",
+        showlegend=False,
+        hovertemplate="support %{y:,}<extra></extra>",
     )
     figure.update_layout(
         yaxis={"domain": [0.27, 1.0]},

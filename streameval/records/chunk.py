@@ -64,75 +64,54 @@ MISSING: Mapping[Kind, str] = {
 SEPARATE = "of one text pass label_separator= with what stands between the labels, such as '|'"
 """The remedy for a text in place of a list of labels."""
 
-_COMMAND, _SETTINGS = 0, 1
-
-_REMEDIES: Mapping[str, tuple[str, str]] = {
-    "labels": ("name both with --labels, or give --task multiclass for more than two labels", ""),
-    "object": ("write one object a line (jq -c '.[]')", "write one object a record"),
-    "one_line": ("compact it (jq -c .)", "write one object a record"),
-    "positive": ("give --positive, or --task multiclass for more than two labels", ""),
-    "probability": (
-        "one number is a score: use --score",
-        "one number is a score: name it in fields.score",
-    ),
-    "probabilities": (
-        "of logits give the softmax; other scores of several classes require --no-probabilities",
-        "other scores of several classes require evaluator.probabilities = false",
-    ),
-    "score": ("a fraction is a score: name its field with --score", ""),
-    "numbers": (
-        "a fraction is a score: name its field with --score; true numbers require "
-        "--task regression",
-        'a fraction is a score; true numbers require evaluator.task = "regression"',
-    ),
-    "task": ("give --task multiclass for more than two labels", ""),
-    "naive_time": (
-        "add the offset, such as +00:00, or declare with --utc that such times are UTC",
-        "add the offset, such as +00:00",
-    ),
-    "encoding": (
-        "give --encoding with the encoding that the file was written in, such as cp1252",
-        "",
-    ),
-    **{name: (f"give --encoding {name}", "") for name in ("utf-16-le", "utf-16-be")},
+_COMMAND: Mapping[str, str] = {
+    "labels": "name both with --labels, or give --task multiclass for more than two labels",
+    "object": "write one object a line (jq -c '.[]')",
+    "one_line": "compact it (jq -c .)",
+    "positive": "give --positive, or --task multiclass for more than two labels",
+    "probability": "one number is a score: use --score",
+    "probabilities": "of logits give the softmax; other scores of several classes require "
+    "--no-probabilities",
+    "score": "a fraction is a score: name its field with --score",
+    "numbers": "a fraction is a score: name its field with --score; true numbers require --task "
+    "regression",
+    "task": "give --task multiclass for more than two labels",
+    "naive_time": "add the offset, such as +00:00, or declare with --utc that such times are UTC",
+    "encoding": "give --encoding with the encoding that the file was written in, such as cp1252",
+    "header": "if the first line holds no names, give --no-header",
+    "na_values": "leave this event out; or, if it is a class, --na-values '' keeps all texts",
+    "labels_of_list": "name the labels of the list in their order with --labels",
+    "label_scores": "name the fields of other scores with --score",
+    "label_separator": "of one text give --label-separator with what stands between the labels, "
+    "such as '|'",
+    "unit": "give --on-bad skip to leave such records out, or no --unit",
+    "time_unit": "declare the unit with --time-unit s, ms, us or ns",
+    "label_type": "choose the type with --label-type",
+    "label_types": "say which with --label-type str, int or bool",
+    "input_format": "say what it is with --input-format jsonl, csv, tsv, parquet or arrow",
+    "y_true": "name the field of the true labels with --y-true",
+    "proba_column": "for one column a label give --proba label=column,label=column",
+    "proba_text": "give --proba label=column,label=column, or --positive LABEL where the column is "
+    "that label's probability",
+    **{name: f"give --encoding {name}" for name in ("utf-16-le", "utf-16-be")},
     **{
-        f"delimiter {mark}": (f"if {mark!r} is between the fields, give --delimiter {name}", "")
+        f"delimiter {mark}": f"if {mark!r} is between the fields, give --delimiter {name}"
         for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
     },
-    "header": ("if the first line holds no names, give --no-header", ""),
-    "na_values": (
-        "leave this event out; or, if it is a class, --na-values '' keeps all texts",
-        "",
-    ),
-    "labels_of_list": ("name the labels of the list in their order with --labels", ""),
-    "label_scores": ("name the fields of other scores with --score", ""),
-    "label_separator": (
-        "of one text give --label-separator with what stands between the labels, such as '|'",
-        'write them as a list of texts: ["a", "b"]',
-    ),
-    "unit": ("give --on-bad skip to leave such records out, or no --unit", ""),
-    "time_unit": (
-        "declare the unit with --time-unit s, ms, us or ns",
-        "say in fields.time_unit what numbers are",
-    ),
-    "label_type": ("choose the type with --label-type", ""),
-    "label_types": ("say which with --label-type str, int or bool", ""),
-    "input_format": (
-        "say what it is with --input-format jsonl, csv, tsv, parquet or arrow",
-        "",
-    ),
-    "y_true": ("name the field of the true labels with --y-true", ""),
-    "proba_column": ("for one column a label give --proba label=column,label=column", ""),
-    "proba_text": (
-        "give --proba label=column,label=column, or --positive LABEL "
-        "where the column is that label's probability",
-        "",
-    ),
 }
-"""From a code to the remedy in options of the command line, and in keys of a run's configuration.
+"""From a code to the remedy in options of the command line; the error has its own of any other."""
 
-An empty remedy is the one that the error has itself.
-"""
+_SETTINGS: Mapping[str, str] = {
+    "object": "write one object a record",
+    "one_line": "write one object a record",
+    "probability": "one number is a score: name it in fields.score",
+    "probabilities": "other scores of several classes require evaluator.probabilities = false",
+    "numbers": 'a fraction is a score; true numbers require evaluator.task = "regression"',
+    "naive_time": "add the offset, such as +00:00",
+    "label_separator": 'write them as a list of texts: ["a", "b"]',
+    "time_unit": "say in fields.time_unit what numbers are",
+}
+"""The same in keys of a run's configuration."""
 
 KEPT = 10
 """How many bad records are kept in full; the others are counted."""
@@ -148,11 +127,7 @@ MAX_REASONS = 100
 
 def remedy_text(remedy: str, code: str) -> str:
     """A remedy in the options of the command line."""
-    return _worded(remedy, code, _COMMAND)
-
-
-def _worded(remedy: str, code: str, style: int) -> str:
-    return _REMEDIES.get(code, ("", ""))[style] or remedy
+    return _COMMAND.get(code, remedy)
 
 
 def missing_value(field: FieldRequest, got: str) -> RecordError:
@@ -275,8 +250,8 @@ class RecordError(NamedTuple):
         text = self._text(_SETTINGS)
         return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
-    def _text(self, style: int) -> str:
-        remedy = _worded(self.remedy, self.remedy_code, style)
+    def _text(self, words: Mapping[str, str]) -> str:
+        remedy = words.get(self.remedy_code, self.remedy)
         tail = f"; {remedy}" if remedy else ""
         where = f"{self.field}: " if self.field else ""
         return f"{where}expected {self.expected}, got {self.got}{tail}"

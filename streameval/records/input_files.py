@@ -41,20 +41,14 @@ from streameval.records.layout import Format, Layout, Recoded, marked_encoding
 from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
 from streameval.records.wording import Wording
 
-_ENDINGS: dict[str, Format] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
+_ENDINGS_OF: dict[Format, tuple[str, ...]] = {
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
 }
+_ENDINGS = {ending: format for format, endings in _ENDINGS_OF.items() for ending in endings}
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The directory of rows without a value, as Hive, Spark and others name it."""

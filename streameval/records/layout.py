@@ -15,27 +15,10 @@ from streameval.records.wording import Wording
 Format: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-USUAL_MISSING = frozenset(
-    [
-        "#N/A",
-        "#NA",
-        "-1.#IND",
-        "-1.#QNAN",
-        "-NaN",
-        "-nan",
-        "1.#IND",
-        "1.#QNAN",
-        "<NA>",
-        "N/A",
-        "NA",
-        "NULL",
-        "NaN",
-        "None",
-        "n/a",
-        "nan",
-        "null",
-    ]
-) | {"#N/A N/A"}
+_NO_BLANKS = (
+    "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null"
+)
+USUAL_MISSING = frozenset(["#N/A N/A", *_NO_BLANKS.split()])
 """Cells that ``pandas.read_csv`` reads as missing, beside the empty one."""
 
 _NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}

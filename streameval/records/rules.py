@@ -128,15 +128,13 @@ RULES = (
         lambda spec: spec.utc and spec.time is None,
         "{utc} requires {time}; add {time:FIELD}",
     ),
-    Rule(
-        "positive of the task",
-        lambda spec: not spec.binary and spec.positive is not None,
-        "{positive} conflicts with {this_task}",
-    ),
-    Rule(
-        "negative of the task",
-        lambda spec: not spec.binary and spec.negative is not None,
-        "{negative} conflicts with {this_task}",
+    *(
+        Rule(
+            f"{name} of the task",
+            lambda spec, name=name: not spec.binary and getattr(spec, name) is not None,
+            f"{{{name}}} conflicts with {{this_task}}",
+        )
+        for name in ("positive", "negative")
     ),
     Rule(
         "probabilities of several classes",

@@ -198,7 +198,7 @@ def test_a_remedy_of_parquet_names_options(run: Command, tmp_path: Path) -> None
 
 def test_each_remedy_with_a_code_is_tested() -> None:
     tested = {*REMEDIES, *FILE_REMEDIES, "proba_column", "encoding"}
-    assert tested == set(chunk._REMEDIES)
+    assert tested == set(chunk._COMMAND)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])

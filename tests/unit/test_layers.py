@@ -33,7 +33,7 @@ LAYERS = [
 
 # The same of the parts of service/: folders, and modules beside them.
 LAYERS_OF_SERVICE = [
-    ("lateness", "native", "private_files", "progress"),
+    ("closing", "lateness", "native", "private_files", "progress"),
     "config",
     "sources",
     "decode",

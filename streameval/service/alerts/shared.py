@@ -14,12 +14,10 @@ from collections.abc import Callable, Mapping
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
-from streameval.service.alerts.inputs import AlertInputs
-from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
+from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
 from streameval.service.publish.snapshot import AlertState, Snapshot
-from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.staged import write_now
 
@@ -27,29 +25,6 @@ log = logging.getLogger(__name__)
 
 ALERTS_UNIT = "alerts"
 """The unit of a shared store with the states of alerts; no worker claims it, or judges alerts."""
-
-
-class AlertReader:
-    """The states of alerts that another process judges, as its store has them."""
-
-    def __init__(
-        self,
-        settings: RunSettings,
-        evaluators: Mapping[str, Evaluation],
-        clock: Callable[[], float],
-    ) -> None:
-        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
-        self._inputs = AlertInputs(settings, evaluators, clock)
-        self.unit = ALERTS_UNIT if settings.is_group else ONE_UNIT
-        """The unit of the store that has the states."""
-
-    def read(self, connection: Connection) -> None:
-        """Read the states; raises StoreError where they are damaged."""
-        restore_alerts(self._book, connection)
-
-    def states(self, snapshot: Snapshot, now: int) -> list[AlertState]:
-        """The states as they were read, beside the values of a snapshot."""
-        return self._book.states(self._inputs.observe(snapshot, now))
 
 
 class SharedAlerts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,7 +51,6 @@ from streameval.service.config.settings import (
     QUARANTINE,
     RUN_METRICS,
     VOLUME,
-    AlertSettings,
     PredictedMetric,
     ReferenceSettings,
     RunSettings,
@@ -406,265 +406,316 @@ def _check_name(key: str, name: str, seen: set[str], kind: str) -> None:
 def _check_alerts(settings: RunSettings) -> None:
     seen: set[str] = set()
     for n, alert in enumerate(settings.alert):
-        key = f"alert[{n}]"
-        _check_name(f"{key}.name", alert.name, seen, "alert")
+        _check_name(f"alert[{n}].name", alert.name, seen, "alert")
+        _AlertCheck(settings, n).check()
+
+
+class _AlertCheck:
+    """Raises InputError for the first key of an alert that a run cannot have."""
+
+    def __init__(self, settings: RunSettings, n: int) -> None:
+        self.settings, self.alert = settings, settings.alert[n]
+        self.key = f"alert[{n}]"
+        self.about = f"{self.key}.metric = {shown(self.alert.metric)}"
+        self.predicted = PredictedMetric.of(self.alert.metric)
+        self.task = TASKS[settings.evaluator.task]
+
+    def check(self) -> None:
+        alert, key = self.alert, self.key
         if alert.metric in RUN_METRICS:
-            _check_run_metric(settings, key, alert)
+            self._check_run_metric()
         else:
             if alert.metric in FAIRNESS:
-                _check_fairness(settings, key, alert)
-            if PredictedMetric.of(alert.metric) is None:
-                for metric in kept_for(settings, alert):
-                    check_metric(spec_of(settings), metric, f"{key}.metric")
+                self._check_fairness()
+            if self.predicted is None:
+                for metric in kept_for(self.settings, alert):
+                    check_metric(spec_of(self.settings), metric, f"{key}.metric")
             if alert.per is not None:
-                raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
+                raise self._requires("per", f'{key}.metric = "{VOLUME}"')
         if (alert.below is None) == (alert.above is None):
             got = "neither" if alert.below is None else "both"
             raise InputError(key, expected="below or above", got=got)
-        for name in ("below", "above"):
-            bound = getattr(alert, name)
+        for name, bound in (("below", alert.below), ("above", alert.above)):
             if bound is not None and not math.isfinite(bound):
                 raise InputError(f"{key}.{name}", expected="a finite number", got=str(bound))
-        windows = [window.name for window in settings.window]
+        windows = [window.name for window in self.settings.window]
         if alert.window is not None and alert.window not in windows:
-            raise InputError(
-                f"{key}.window",
-                expected=f"one of {', '.join(windows)}",
-                got=shown(alert.window),
-                remedy=did_you_mean(alert.window, windows),
-            )
-        predicted = PredictedMetric.of(alert.metric)
-        if predicted is not None:
-            _check_predicted(settings, key, alert, predicted)
+            raise self._unknown("window", f"one of {', '.join(windows)}", alert.window, windows)
+        self.window = window_of_alert(self.settings, alert)
+        if self.predicted is not None:
+            self._check_predicted(*self.predicted)
         if alert.slice == "any":
-            _check_any_slice(settings, key, alert)
+            self._check_any_slice()
         elif alert.metric not in FAIRNESS:
-            _check_alert_slice(settings, f"{key}.slice", alert)
-        _check_alert_model(settings, key, alert)
-        _check_when(settings, key, alert)
-        _check_comparison(settings, key, alert)
+            self._check_slice()
+        self._check_model()
+        self._check_when()
+        self._check_comparison()
 
+    def _requires(self, name: str, other: str, remedy: str = "") -> OptionError:
+        return OptionError.requires(f"{self.key}.{name}", other, remedy=remedy)
 
-def _check_run_metric(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    if alert.metric == LABEL_COVERAGE and settings.join is None:
-        raise OptionError.requires(
-            f"{key}.metric", "[join]", remedy="without it every record holds its label"
-        )
-    about = f"{key}.metric = {shown(alert.metric)}"
-    for name in ("window", "slice", "against", "reference", "model"):
-        if getattr(alert, name):
-            raise OptionError.conflicts(
-                f"{key}.{name}",
-                f"{about}, which is of the whole run",
-                remedy=f"leave {name} out",
+    def _conflict(self, name: str, other: str, remedy: str = "") -> OptionError:
+        return OptionError.conflicts(f"{self.key}.{name}", other, remedy=remedy)
+
+    def _unknown(self, name: str, expected: str, got: str, known: Sequence[str]) -> InputError:
+        remedy = did_you_mean(got, known)
+        return InputError(f"{self.key}.{name}", expected=expected, got=shown(got), remedy=remedy)
+
+    def _never_anytime(self, more: str = "") -> OptionError:
+        why = f"{self.about}, for which there is no interval that holds at every look"
+        return self._conflict("when", why, f'set when = "certain"{more}')
+
+    def _check_left_out(self, whys: Mapping[str, str]) -> None:
+        """Raise OptionError for a key that the metric does not have, for these reasons."""
+        for name, why in whys.items():
+            if getattr(self.alert, name) is not None:
+                raise self._conflict(name, f"{self.about}, which {why}", f"leave {name} out")
+
+    def _check_run_metric(self) -> None:
+        alert, is_count = self.alert, self.alert.metric in (LAG, VOLUME)
+        if alert.metric == LABEL_COVERAGE and self.settings.join is None:
+            raise self._requires("metric", "[join]", "without it every record holds its label")
+        names = ("window", "slice", "against", "reference", "model")
+        self._check_left_out({n: "is of the whole run" for n in names if getattr(alert, n)})
+        if alert.per is not None and alert.metric not in (VOLUME, QUARANTINE):
+            raise self._requires("per", f'{self.key}.metric = "{VOLUME}"')
+        if alert.when == "anytime" or (alert.when == "certain" and is_count):
+            why = "which is no share" if is_count else "which is of late only"
+            raise self._conflict("when", f"{self.about}, {why}", 'set when = "value"')
+
+    def _check_fairness(self) -> None:
+        alert = self.alert
+        if self.task.positive is None:
+            raise OptionError.requires(self.about, 'evaluator.task = "binary"')
+        if alert.slice == "any" or groups_of_alert(self.settings, alert) is None:
+            kinds = ["+".join(slice_fields(part)) for part in self.settings.evaluator.slices]
+            raise InputError(
+                f"{self.key}.slice",
+                expected="the key whose values are the groups, one of evaluator.slices "
+                f"({', '.join(kinds) or 'none'})",
+                got=shown(alert.slice) if alert.slice else "nothing",
+                remedy=f"write slice = {shown(kinds[0])}"
+                if kinds
+                else "add it to evaluator.slices",
             )
-    if alert.per is not None and alert.metric not in (VOLUME, QUARANTINE):
-        raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
-    if alert.when == "anytime" or (alert.when == "certain" and alert.metric in (LAG, VOLUME)):
-        why = "which is no share" if alert.metric in (LAG, VOLUME) else "which is of late only"
-        raise OptionError.conflicts(
-            f"{key}.when",
-            f"{about}, {why}",
-            remedy='set when = "value"',
-        )
+        self._check_left_out(dict.fromkeys(("against", "reference", "model"), "compares groups"))
+        if alert.when == "anytime":
+            raise self._never_anytime()
 
-
-def _check_fairness(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    about = f"{key}.metric = {shown(alert.metric)}"
-    if TASKS[settings.evaluator.task].positive is None:
-        raise OptionError.requires(about, 'evaluator.task = "binary"')
-    if alert.slice == "any" or groups_of_alert(settings, alert) is None:
-        kinds = ["+".join(slice_fields(part)) for part in settings.evaluator.slices]
-        raise InputError(
-            f"{key}.slice",
-            expected="the key whose values are the groups, one of evaluator.slices "
-            f"({', '.join(kinds) or 'none'})",
-            got=shown(alert.slice) if alert.slice else "nothing",
-            remedy=f"write slice = {shown(kinds[0])}" if kinds else "add it to evaluator.slices",
-        )
-    for name in ("against", "reference", "model"):
-        if getattr(alert, name) is not None:
-            remedy = f"leave {name} out"
-            raise OptionError.conflicts(
-                f"{key}.{name}", f"{about}, which compares groups", remedy=remedy
-            )
-    if alert.when == "anytime":
-        raise OptionError.conflicts(
-            f"{key}.when",
-            f"{about}, for which there is no interval that holds at every look",
-            remedy='set when = "certain"',
-        )
-
-
-def _check_predicted(
-    settings: RunSettings, key: str, alert: AlertSettings, metric: PredictedMetric
-) -> None:
-    """Raise InputError for a metric of predictions without labels that the run does not have."""
-    about = f"{key}.metric = {shown(alert.metric)}"
-    if not predicted_windows(settings):
-        raise OptionError.requires(about, "[join] with predictions = true")
-    compared = "is compared with [reference]"
-    if metric.kind == "predictions":
-        compared = "is of predictions alone"
-    whys = {"against": compared, "reference": compared, "model": "is of the first model"}
-    for name, why in whys.items():
-        if getattr(alert, name) is not None:
-            raise OptionError.conflicts(
-                f"{key}.{name}", f"{about}, which {why}", remedy=f"leave {name} out"
-            )
-    window, path = window_of_alert(settings, alert), settings.reference.state
-    now = predictions_of(settings, window)
-    kind, of = metric
-    if kind == "predictions":
-        task = str(TASKS[settings.evaluator.task].unlabelled)
-        names = [row.name for row in shown_metrics(task) if row.name != "support"]
-        needs_scores = of in names and find(of, task).needs_scores
-    else:
-        names = list(DRIFTS if kind == "drift" else EXPECTED)
-        needs_scores = kind == "expected" or (of in DRIFTS and DRIFTS[of].input == "scores")
-    if of not in names:
-        raise InputError(
-            f"{key}.metric",
-            expected=f"{shown(kind + '.')} and one of {', '.join(names)}",
-            got=shown(alert.metric),
-            remedy=did_you_mean(alert.metric, [f"{kind}.{name}" for name in names]),
-        )
-    if needs_scores and not spec_of(settings).has_scores:
-        field = "score" if TASKS[settings.evaluator.task].positive is not None else "proba"
-        raise OptionError.requires(about, f"fields.{field}")
-    if kind == "predictions":
-        return
-    if path is None and kind_of_settings(window).name != "panes":
-        raise OptionError.requires(
-            f"{about} of window {shown(window.name)}, which has no panes,",
-            "reference.state",
-            remedy="or name a [[window]] with a length",
-        )
-    other = (
-        evaluator_of(settings, window)
-        if path is None
-        else reference_of(open_predicted_reference(settings, path))
-    )
-    whole = path is None or other.options["window"]["kind"] == "cumulative"
-    if alert.when == "anytime" and not whole:
-        raise OptionError.conflicts(
-            f"{key}.when", "reference.state, which is of a window", remedy='set when = "certain"'
-        )
-    try:
-        if kind == "drift":
-            drift_between(now.total, other.total, of)
+    def _check_predicted(self, kind: str, of: str) -> None:
+        """Raise InputError for a metric of predictions without labels that a run does not have."""
+        settings, alert, about = self.settings, self.alert, self.about
+        if not predicted_windows(settings):
+            raise OptionError.requires(about, "[join] with predictions = true")
+        alone = kind == "predictions"
+        compared = "is of predictions alone" if alone else "is compared with [reference]"
+        whys = {"against": compared, "reference": compared, "model": "is of the first model"}
+        self._check_left_out(whys)
+        path, now = settings.reference.state, predictions_of(settings, self.window)
+        if alone:
+            task = str(self.task.unlabelled)
+            names = [row.name for row in shown_metrics(task) if row.name != "support"]
+            needs_scores = of in names and find(of, task).needs_scores
         else:
-            expected_of(now.total, other.total, of)
-    except MetricError as error:
-        raise InputError(
-            f"{key}.metric",
-            expected="a metric that the run and its reference have",
-            got=shown(alert.metric),
-            remedy=str(error),
-        ) from None
-    except InputError as error:
-        if path is not None:  # the panes of a run have no events yet
-            raise InputError(
-                "reference.state", expected=error.expected, got=error.got, remedy=f"for {about}"
-            ) from None
-
-
-def _check_alert_model(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    if alert.model is None:
-        return
-    models = settings.evaluator.models
-    if models is None:
-        raise OptionError.requires(f"{key}.model", "evaluator.models")
-    if alert.model not in models[1:]:
-        raise InputError(
-            f"{key}.model",
-            expected=f"one of {', '.join(models[1:])}, which is compared with {models[0]}",
-            got=shown(alert.model),
-            remedy=did_you_mean(alert.model, models[1:]),
-        )
-    for name in ("against", "reference"):
-        if getattr(alert, name) is not None:
-            raise OptionError.conflicts(f"{key}.model", f"{key}.{name}", remedy="give one of them")
-    if alert.slice == "any":
-        raise OptionError.conflicts(f"{key}.model", f'{key}.slice = "any"', remedy="name a slice")
-    if alert.when == "value":
-        return
-    metric, about = find(alert.metric, settings.evaluator.task), f"{key}.metric"
-    window = window_of_alert(settings, alert)
-    if kind_of_settings(window).name == "fading":
-        raise OptionError.conflicts(
-            f"{key}.when",
-            f"{key}.window, as the weights of {shown(window.name)} are not whole: no test of pairs "
-            "is known for them",
-            remedy='set when = "value", or name another window',
-        )
-    anytime = PAIRED_METHODS["anytime"]
-    if alert.when == "anytime" and not anytime.serves(metric):
-        raise OptionError.conflicts(
-            f"{key}.when",
-            f"{about} = {shown(alert.metric)}, for whose difference no interval holds at every "
-            "look",
-            remedy='set when = "certain"; accuracy and error_rate have one',
-        )
-    if needs_pairs(metric):
-        if is_bootstrapped(metric):
-            raise OptionError.conflicts(
-                f"{key}.when",
-                f"{about} = {shown(alert.metric)}, whose difference is resampled from all scores, "
-                "which a run does not do",
-                remedy='set when = "value"; roc_auc has a formula',
-            )
-        if not settings.evaluator.paired_scores:
+            names = list(DRIFTS if kind == "drift" else EXPECTED)
+            needs_scores = kind == "expected" or (of in DRIFTS and DRIFTS[of].input == "scores")
+        if of not in names:
+            expected = f"{shown(kind + '.')} and one of {', '.join(names)}"
+            known = [f"{kind}.{name}" for name in names]
+            raise self._unknown("metric", expected, alert.metric, known)
+        if needs_scores and not spec_of(settings).has_scores:
+            field = "score" if self.task.positive is not None else "proba"
+            raise OptionError.requires(about, f"fields.{field}")
+        if alone:
+            return
+        if path is None and kind_of_settings(self.window).name != "panes":
             raise OptionError.requires(
-                f"{key}.when = {shown(alert.when)} with {shown(alert.metric)}",
-                "evaluator.paired_scores = true",
+                f"{about} of window {shown(self.window.name)}, which has no panes,",
+                "reference.state",
+                remedy="or name a [[window]] with a length",
+            )
+        other = (
+            evaluator_of(settings, self.window)
+            if path is None
+            else reference_of(open_predicted_reference(settings, path))
+        )
+        whole = path is None or other.options["window"]["kind"] == "cumulative"
+        if alert.when == "anytime" and not whole:
+            of_window = "reference.state, which is of a window"
+            raise self._conflict("when", of_window, 'set when = "certain"')
+        try:
+            (drift_between if kind == "drift" else expected_of)(now.total, other.total, of)
+        except MetricError as error:
+            raise InputError(
+                f"{self.key}.metric",
+                expected="a metric that the run and its reference have",
+                got=shown(alert.metric),
+                remedy=str(error),
+            ) from None
+        except InputError as error:
+            if path is not None:  # the panes of a run have no events yet
+                raise error.of("reference.state", remedy=f"for {about}") from None
+
+    def _check_model(self) -> None:
+        alert, key, models = self.alert, self.key, self.settings.evaluator.models
+        if alert.model is None:
+            return
+        if models is None:
+            raise self._requires("model", "evaluator.models")
+        if alert.model not in models[1:]:
+            expected = f"one of {', '.join(models[1:])}, which is compared with {models[0]}"
+            raise self._unknown("model", expected, alert.model, models[1:])
+        for name in ("against", "reference"):
+            if getattr(alert, name) is not None:
+                raise self._conflict("model", f"{key}.{name}", "give one of them")
+        if alert.slice == "any":
+            raise self._conflict("model", f'{key}.slice = "any"', "name a slice")
+        if alert.when == "value":
+            return
+        metric, window = find(alert.metric, self.settings.evaluator.task), self.window
+        if kind_of_settings(window).name == "fading":
+            raise self._conflict(
+                "when",
+                f"{key}.window, as the weights of {shown(window.name)} are not whole: no test of "
+                "pairs is known for them",
+                'set when = "value", or name another window',
+            )
+        if alert.when == "anytime" and not PAIRED_METHODS["anytime"].serves(metric):
+            raise self._conflict(
+                "when",
+                f"{self.about}, for whose difference no interval holds at every look",
+                'set when = "certain"; accuracy and error_rate have one',
+            )
+        if needs_pairs(metric):
+            if is_bootstrapped(metric):
+                raise self._conflict(
+                    "when",
+                    f"{self.about}, whose difference is resampled from all scores, which a run "
+                    "does not do",
+                    'set when = "value"; roc_auc has a formula',
+                )
+            if not self.settings.evaluator.paired_scores:
+                given = f"when = {shown(alert.when)} with {shown(alert.metric)}"
+                raise self._requires(given, "evaluator.paired_scores = true")
+
+    def _check_when(self) -> None:
+        alert, key = self.alert, self.key
+        if alert.level is not None:
+            if alert.when == "value":
+                raise self._requires("level", f'{key}.when = "certain" or "anytime"')
+            checked_level(alert.level, f"{key}.level")
+        if alert.when == "value" or alert.metric in (*RUN_METRICS, *FAIRNESS):
+            return
+        found = self._certainty()
+        drift = self.predicted is not None and self.predicted.kind == "drift"
+        if not found.certain and alert.model is None:
+            lacks = "p-value" if drift else "interval"
+            raise self._conflict(
+                "when", f"{self.about}, which has no {lacks}", 'set when = "value"'
+            )
+        if drift and alert.when == "certain" and alert.above is None:
+            raise self._conflict(
+                'when = "certain"',
+                f"{key}.below, as no p-value says that predictions have not drifted",
+                'set above, or when = "value"',
+            )
+        if alert.when != "anytime":
+            return
+        if alert.model is None and not found.anytime:
+            raise self._never_anytime(f"; {found.others} have one")
+        if kind_of_settings(self.window).name != "cumulative":
+            windows = self.settings.window
+            whole = [one.name for one in windows if kind_of_settings(one).name == "cumulative"]
+            remedy = (
+                f"set window = {shown(whole[0])}" if whole else 'add [[window]] with name = "all"'
+            )
+            raise self._conflict(
+                "when",
+                f"{key}.window, as {shown(self.window.name)} forgets events: no interval holds at "
+                "every look at a window that moves",
+                f'{remedy} and no other key, which counts all events, or when = "certain"',
             )
 
+    def _certainty(self) -> _Certainty:
+        task, metric = self.settings.evaluator.task, self.predicted
+        if metric is not None and metric.kind == "drift":
+            row, others = DRIFTS[metric.name], "drift.ks and drift.cramers_v"
+            return _Certainty(row.has_p_value, "anytime" in row.methods, others)
+        if metric is None:
+            family, others = find(self.alert.metric, task).family, "accuracy and roc_auc"
+        else:
+            others = "drift.ks and predictions.positive_rate"
+            if metric.kind == "expected":
+                return _Certainty(True, False, others)
+            family = find(metric.name, str(self.task.unlabelled)).family
+        return _Certainty(family != "none", family in METHODS["anytime"].families, others)
 
-def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    if alert.level is not None:
-        if alert.when == "value":
-            raise OptionError.requires(f"{key}.level", f'{key}.when = "certain" or "anytime"')
-        try:
-            checked_level(alert.level)
-        except InputError as error:
+    def _check_comparison(self) -> None:
+        alert, key, window = self.alert, self.key, self.window
+        if alert.against is not None and alert.reference is not None:
+            raise self._conflict("against", f"{key}.reference", "give one of them")
+        for name in ("against", "reference"):
+            if getattr(alert, name) is None:
+                continue
+            for word, value in (("when", "anytime"), ("slice", "any")):
+                if getattr(alert, word) == value:
+                    raise self._conflict(name, f'{key}.{word} = "{value}"')
+        if alert.against is not None:
+            spec = window_spec_of(window, self.settings.join)
+            if not isinstance(spec, Panes):
+                raise self._requires(
+                    "against",
+                    f"{key}.window of panes, got {shown(window.name)}",
+                    "name a [[window]] with a length",
+                )
+            if spec.retain_us < 2 * spec.length_us:
+                raise self._requires(
+                    "against",
+                    f"a window that keeps its panes for twice its length, and {shown(window.name)} "
+                    f"keeps them for {duration_text(spec.retain_us)}",
+                    f'set its retain = "{duration_text(2 * spec.length_us)}" or more',
+                )
+        if alert.reference is not None:
+            try:
+                open_reference(self.settings, alert.reference).report([alert.metric])
+            except (StateError, MetricError) as error:
+                raise InputError(
+                    f"{key}.reference",
+                    expected=f"a state file that has {alert.metric} as the run means it",
+                    got=str(error),
+                    remedy="streameval store export writes one",
+                ) from None
+
+    def _check_any_slice(self) -> None:
+        given = 'slice = "any"'
+        if not self.settings.evaluator.slices:
+            raise self._requires(given, "evaluator.slices")
+        if self.alert.when != "certain":
+            remedy = "of many slices some are beyond any bound by chance"
+            raise self._requires(given, f'{self.key}.when = "certain"', remedy)
+        if self.predicted is not None:
+            return
+        if self.settings.intervals is False:
+            raise self._requires(given, "intervals, which are false")
+        if find(self.alert.metric, self.settings.evaluator.task).family == "bootstrap":
+            raise self._conflict(
+                given,
+                f"{self.about}, whose interval has no formula and is not computed for every slice",
+            )
+
+    def _check_slice(self) -> None:
+        alert = self.alert
+        kinds = [slice_fields(part) for part in self.settings.evaluator.slices]
+        given = [alert.slice] if isinstance(alert.slice, str) else list(alert.slice)
+        unknown = isinstance(alert.slice, str) or not any(set(kind) == set(given) for kind in kinds)
+        if alert.slice and unknown:
+            listed = ", ".join("+".join(kind) for kind in kinds)
             raise InputError(
-                f"{key}.level", expected=error.expected, got=error.got, remedy=error.remedy
-            ) from None
-    if alert.when == "value" or alert.metric in (*RUN_METRICS, *FAIRNESS):
-        return
-    about = f"{key}.metric = {shown(alert.metric)}"
-    found, metric = _certainty(settings, alert), PredictedMetric.of(alert.metric)
-    drift = metric is not None and metric.kind == "drift"
-    if not found.certain and alert.model is None:
-        lacks = "p-value" if drift else "interval"
-        raise OptionError.conflicts(
-            f"{key}.when", f"{about}, which has no {lacks}", remedy='set when = "value"'
-        )
-    if drift and alert.when == "certain" and alert.above is None:
-        raise OptionError.conflicts(
-            f'{key}.when = "certain"',
-            f"{key}.below, as no p-value says that predictions have not drifted",
-            remedy='set above, or when = "value"',
-        )
-    if alert.when != "anytime":
-        return
-    if alert.model is None and not found.anytime:
-        raise OptionError.conflicts(
-            f"{key}.when",
-            f"{about}, for which there is no interval that holds at every look",
-            remedy=f'set when = "certain"; {found.others} have one',
-        )
-    window = window_of_alert(settings, alert)
-    if kind_of_settings(window).name != "cumulative":
-        whole = [one.name for one in settings.window if kind_of_settings(one).name == "cumulative"]
-        remedy = f"set window = {shown(whole[0])}" if whole else 'add [[window]] with name = "all"'
-        raise OptionError.conflicts(
-            f"{key}.when",
-            f"{key}.window, as {shown(window.name)} forgets events: no interval holds at every "
-            "look at a window that moves",
-            remedy=f'{remedy} and no other key, which counts all events, or when = "certain"',
-        )
+                f"{self.key}.slice",
+                expected=f"a value for each key of one of evaluator.slices ({listed or 'none'})",
+                got=shown(", ".join(given)),
+            )
 
 
 class _Certainty(NamedTuple):
@@ -674,94 +725,6 @@ class _Certainty(NamedTuple):
     anytime: bool
     others: str
     """Metrics of its kind that can have both."""
-
-
-def _certainty(settings: RunSettings, alert: AlertSettings) -> _Certainty:
-    task, metric = settings.evaluator.task, PredictedMetric.of(alert.metric)
-    if metric is not None and metric.kind == "drift":
-        row = DRIFTS[metric.name]
-        return _Certainty(row.has_p_value, "anytime" in row.methods, "drift.ks and drift.cramers_v")
-    if metric is not None and metric.kind == "expected":
-        return _Certainty(True, False, "drift.ks and predictions.positive_rate")
-    name, others = alert.metric, "accuracy and roc_auc"
-    if metric is not None:
-        name, task = metric.name, str(TASKS[task].unlabelled)
-        others = "drift.ks and predictions.positive_rate"
-    family = find(name, task).family
-    return _Certainty(family != "none", family in METHODS["anytime"].families, others)
-
-
-def _check_comparison(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    if alert.against is not None and alert.reference is not None:
-        raise OptionError.conflicts(f"{key}.against", f"{key}.reference", remedy="give one of them")
-    for name in ("against", "reference"):
-        if getattr(alert, name) is None:
-            continue
-        for other in ('when = "anytime"', 'slice = "any"'):
-            word, _, value = other.partition(" = ")
-            if getattr(alert, word) == value.strip('"'):
-                raise OptionError.conflicts(f"{key}.{name}", f"{key}.{other}")
-    if alert.against is not None:
-        window = window_of_alert(settings, alert)
-        spec = window_spec_of(window, settings.join)
-        if not isinstance(spec, Panes):
-            raise OptionError.requires(
-                f"{key}.against",
-                f"{key}.window of panes, got {shown(window.name)}",
-                remedy="name a [[window]] with a length",
-            )
-        if spec.retain_us < 2 * spec.length_us:
-            raise OptionError.requires(
-                f"{key}.against",
-                f"a window that keeps its panes for twice its length, and {shown(window.name)} "
-                f"keeps them for {duration_text(spec.retain_us)}",
-                remedy=f'set its retain = "{duration_text(2 * spec.length_us)}" or more',
-            )
-    if alert.reference is not None:
-        try:
-            reference = open_reference(settings, alert.reference)
-            reference.report([alert.metric])
-        except (StateError, MetricError) as error:
-            raise InputError(
-                f"{key}.reference",
-                expected=f"a state file that has {alert.metric} as the run means it",
-                got=str(error),
-                remedy="streameval store export writes one",
-            ) from None
-
-
-def _check_any_slice(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    if not settings.evaluator.slices:
-        raise OptionError.requires(f'{key}.slice = "any"', "evaluator.slices")
-    if alert.when != "certain":
-        raise OptionError.requires(
-            f'{key}.slice = "any"',
-            f'{key}.when = "certain"',
-            remedy="of many slices some are beyond any bound by chance",
-        )
-    if PredictedMetric.of(alert.metric) is not None:
-        return
-    if settings.intervals is False:
-        raise OptionError.requires(f'{key}.slice = "any"', "intervals, which are false")
-    if find(alert.metric, settings.evaluator.task).family == "bootstrap":
-        raise OptionError.conflicts(
-            f'{key}.slice = "any"',
-            f"{key}.metric = {shown(alert.metric)}, whose interval has no formula and is not "
-            "computed for every slice",
-        )
-
-
-def _check_alert_slice(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    kinds = [slice_fields(part) for part in settings.evaluator.slices]
-    given = [alert.slice] if isinstance(alert.slice, str) else list(alert.slice)
-    unknown = isinstance(alert.slice, str) or not any(set(kind) == set(given) for kind in kinds)
-    if alert.slice and unknown:
-        listed = ", ".join("+".join(kind) for kind in kinds)
-        raise InputError(
-            key,
-            expected=f"a value for each key of one of evaluator.slices ({listed or 'none'})",
-            got=shown(", ".join(given)),
-        )
 
 
 def _check_serve(settings: RunSettings) -> None:

@@ -226,14 +226,24 @@ def _limit(most: int) -> Parameter:
     return Parameter("limit", "Rows at most.", 100, most)
 
 
-def _report(data: Snapshot, query: QueryParameters) -> Answer:
-    window = query.window(data)
-    data = query.of_part(data, window.name, "reports")
-    return {"window": window, "report": data.reports[window.name]}
+def _of_window(
+    summary: str, content: Callable[..., Answer], name: str, *parameters: Parameter, **types: Any
+) -> Endpoint:
+    """An endpoint of a window, with which its answer begins."""
+
+    def answer(data: Snapshot, query: QueryParameters, *path: str) -> Answer:
+        window = query.window(data)
+        return {"window": window, **content(data, query, window, *path)}
+
+    shape = _shape(name, window=Window, **types)
+    return Endpoint(summary, answer, shape, (_WINDOW, *parameters))
 
 
-def _view(data: Snapshot, query: QueryParameters) -> Answer:
-    window = query.window(data)
+def _report(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
+    return {"report": query.of_part(data, window.name, "reports").reports[window.name]}
+
+
+def _view(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
     metrics = list(data.reports[window.name].metrics)
     metric = query.choice("metric", metrics, metrics[0] if metrics else "")
     # A metric over time is of the first window of panes where this one has none.
@@ -247,7 +257,6 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
         except RefusedError:  # the window of panes has no event of this slice
             has_series = False
     return {
-        "window": window,
         "report": data.reports[window.name],
         "curves": {name: _curve(data, window, name) for name in served_curves(data.task)},
         "confusion": _part(data.confusion[window.name], _MATRIX),
@@ -255,13 +264,12 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
     }
 
 
-def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
-    window = query.window(data)
+def _curve_of(data: Snapshot, query: QueryParameters, window: Window, name: str) -> Answer:
     names = served_curves(data.task)
     if name not in names:
         raise _unknown("the curve's name", name, names, status=404)
     data = query.of_part(data, window.name, "curves")
-    return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
+    return msgspec.structs.asdict(_curve(data, window, name))
 
 
 def _curve(data: Snapshot, window: Window, name: str) -> Curve:
@@ -299,9 +307,9 @@ def _series(data: Snapshot, window: str, metric: str) -> Answer:
     }
 
 
-def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
+def _confusion(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
     """``limit`` keeps the classes of the most support in the matrix."""
-    window, limit = query.window(data), query.number("limit")
+    limit = query.number("limit")
     found = query.of_part(data, window.name, "confusion").confusion[window.name]
     labels, matrix = found.labels, found.matrix
     if len(labels) > limit:
@@ -313,13 +321,12 @@ def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
             matrix=[[matrix[row][column] for column in kept] for row in kept],
             left_out=found.left_out + len(labels) - limit,
         )
-    return {"window": window, **msgspec.structs.asdict(found)}
+    return msgspec.structs.asdict(found)
 
 
-def _examples(data: Snapshot, query: QueryParameters) -> Answer:
-    window = query.window(data)
+def _examples(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
     if data.examples is UNSET:
-        return {"window": window, "cells": None}
+        return {"cells": None}
     cells = data.examples[window.name]
     labels = {str(row.label) for row in data.confusion[window.name].classes}
     for name in ("true", "predicted"):
@@ -327,12 +334,11 @@ def _examples(data: Snapshot, query: QueryParameters) -> Answer:
         if label and label not in labels:
             raise _unknown(name, label, sorted(labels)[:_MOST_LABELS])
         cells = [cell for cell in cells if label in ("", str(getattr(cell, name)))]
-    return {"window": window, "cells": cells}
+    return {"cells": cells}
 
 
-def _slices(data: Snapshot, query: QueryParameters) -> Answer:
+def _slices(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
     """Sorting costs O(n log n) in the window's slices."""
-    window = query.window(data)
     rows = query.of_part(data, window.name, "slices").slices[window.name]
     metrics = list(rows[0].metrics if rows else data.reports[window.name].metrics)
     sort = query.choice("sort", ("support", "name", *metrics), "support")
@@ -354,7 +360,6 @@ def _slices(data: Snapshot, query: QueryParameters) -> Answer:
             for row in page["slices"]
         ]
     return {
-        "window": window,
         "metrics": metrics,
         "sort": sort,
         "order": order,
@@ -370,19 +375,16 @@ def _rows_of(data: Snapshot, query: QueryParameters, window: str, model: str) ->
     return {row.name: row.metrics for row in found.slices[window]}
 
 
-def _comparison(data: Snapshot, query: QueryParameters) -> Answer:
-    window = query.window(data)
+def _comparison(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
     if data.comparison:
         data = query.of_part(data, window.name, "comparison")
-    return {"window": window, "comparison": data.comparison.get(window.name)}
+    return {"comparison": data.comparison.get(window.name)}
 
 
-def _predictions(data: Snapshot, query: QueryParameters) -> Answer:
-    window = query.window(data)
-    if window.name not in data.predictions:
-        return {"window": window, "predictions": None}
-    data = query.of_part(data, window.name, "predictions")
-    return {"window": window, "predictions": data.predictions[window.name]}
+def _predictions(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
+    if window.name in data.predictions:
+        data = query.of_part(data, window.name, "predictions")
+    return {"predictions": data.predictions.get(window.name)}
 
 
 def _page(query: QueryParameters, **named: list[Any]) -> Answer:
@@ -468,39 +470,27 @@ _SERIES_ANSWER = _shape(
 )
 
 ENDPOINTS = {
-    "/api/view": Endpoint(
+    "/api/view": _of_window(
         "Report, curves, confusion and a metric over time, of one snapshot.",
-        _view,
-        _shape(
-            "ViewAnswer",
-            window=Window,
-            report=Report,
-            curves=dict[str, Curve],
-            confusion=_MATRIX,
-            series=Annotated[
-                _SERIES_ANSWER | None,
-                note("Null where no window has panes, or none with events of the slice."),
-            ],
-        ),
-        (
-            _WINDOW,
-            _SLICE,
-            _MODEL,
-            _LABEL,
-            Parameter("metric", "The metric over time; by default the first of the report."),
-        ),
+        *(_view, "ViewAnswer", _SLICE, _MODEL, _LABEL),
+        Parameter("metric", "The metric over time; by default the first of the report."),
+        report=Report,
+        curves=dict[str, Curve],
+        confusion=_MATRIX,
+        series=Annotated[
+            _SERIES_ANSWER | None,
+            note("Null where no window has panes, or none with events of the slice."),
+        ],
     ),
-    "/api/report": Endpoint(
+    "/api/report": _of_window(
         "Every metric of a window, with support and reason.",
-        _report,
-        _shape("ReportAnswer", window=Window, report=Report),
-        (_WINDOW, _SLICE, _MODEL),
+        *(_report, "ReportAnswer", _SLICE, _MODEL),
+        report=Report,
     ),
-    "/api/curves/{name}": Endpoint(
+    "/api/curves/{name}": _of_window(
         "A curve's columns; a reason and none where the window has no such curve.",
-        _curve_of,
-        _shape("CurveAnswer", window=Window, **_types(Curve)),
-        (_WINDOW, _SLICE, _MODEL, _LABEL),
+        *(_curve_of, "CurveAnswer", _SLICE, _MODEL, _LABEL),
+        **_types(Curve),
     ),
     "/api/series/{metric}": Endpoint(
         "A metric in each pane of a window.",
@@ -508,81 +498,53 @@ ENDPOINTS = {
         _SERIES_ANSWER,
         (Parameter("window", "A window of panes; by default the first such."), _SLICE, _MODEL),
     ),
-    "/api/confusion": Endpoint(
+    "/api/confusion": _of_window(
         "The confusion matrix of the largest classes, and every class with its weight.",
-        _confusion,
-        _shape("ConfusionAnswer", window=Window, **_types(Confusion)),
-        (_WINDOW, _SLICE, _MODEL, _limit(_MOST_CLASSES)),
+        *(_confusion, "ConfusionAnswer", _SLICE, _MODEL, _limit(_MOST_CLASSES)),
+        **_types(Confusion),
     ),
-    "/api/examples": Endpoint(
+    "/api/examples": _of_window(
         "The ids of some events of each cell of the confusion matrix.",
-        _examples,
-        _shape(
-            "ExamplesAnswer",
-            window=Window,
-            cells=Annotated[
-                list[ExampleCell] | None,
-                note("Cells without an id are left out; null where join.examples is not set."),
-            ],
-        ),
-        (
-            _WINDOW,
-            Parameter("true", "Only cells of this true label.", longest=4096),
-            Parameter("predicted", "Only cells of this predicted label.", longest=4096),
-        ),
+        *(_examples, "ExamplesAnswer"),
+        Parameter("true", "Only cells of this true label.", longest=4096),
+        Parameter("predicted", "Only cells of this predicted label.", longest=4096),
+        cells=Annotated[
+            list[ExampleCell] | None,
+            note("Cells without an id are left out; null where join.examples is not set."),
+        ],
     ),
-    "/api/slices": Endpoint(
+    "/api/slices": _of_window(
         "A page of the slices; undefined values are last in every order.",
-        _slices,
-        _shape(
-            "SlicesAnswer",
-            window=Window,
-            metrics=list[str],
-            sort=str,
-            order=Annotated[str, note(enum=list(_ORDERS))],
-            all=Annotated[int, note("Slices of the window.")],
-            below_support=Annotated[int, note("Of these, left out by min_support.")],
-            **_PAGE,
-            slices=list[Slice],
+        *(_slices, "SlicesAnswer"),
+        Parameter("sort", "support, name, or a metric.", "support"),
+        Parameter(
+            "order",
+            "By default worst for a metric, desc for support, asc for name. worst and best "
+            "sort by the end of the interval: slices that are certainly so are first.",
+            choices=_ORDERS,
         ),
-        (
-            _WINDOW,
-            Parameter("sort", "support, name, or a metric.", "support"),
-            Parameter(
-                "order",
-                "By default worst for a metric, desc for support, asc for name. worst and best "
-                "sort by the end of the interval: slices that are certainly so are first.",
-                choices=_ORDERS,
-            ),
-            Parameter("min_support", "Leave out slices with less.", 0),
-            Parameter("q", "Only names that contain this, in either case."),
-            _MODEL,
-            Parameter("models", "Whether each row has the metrics of every model.", choices=_ALL),
-            _OFFSET,
-            _limit(_MOST_ROWS),
-        ),
+        Parameter("min_support", "Leave out slices with less.", 0),
+        Parameter("q", "Only names that contain this, in either case."),
+        _MODEL,
+        Parameter("models", "Whether each row has the metrics of every model.", choices=_ALL),
+        *(_OFFSET, _limit(_MOST_ROWS)),
+        metrics=list[str],
+        sort=str,
+        order=Annotated[str, note(enum=list(_ORDERS))],
+        all=Annotated[int, note("Slices of the window.")],
+        below_support=Annotated[int, note("Of these, left out by min_support.")],
+        **_PAGE,
+        slices=list[Slice],
     ),
-    "/api/comparison": Endpoint(
+    "/api/comparison": _of_window(
         "Metrics of several models and their differences from the first.",
-        _comparison,
-        _shape(
-            "ComparisonAnswer",
-            window=Window,
-            comparison=Annotated[ModelComparison | None, note("Null where the run has one model.")],
-        ),
-        (_WINDOW, _SLICE),
+        *(_comparison, "ComparisonAnswer", _SLICE),
+        comparison=Annotated[ModelComparison | None, note("Null where the run has one model.")],
     ),
-    "/api/predictions": Endpoint(
+    "/api/predictions": _of_window(
         "What predictions say before their labels are there: rates, drift, expected metrics.",
-        _predictions,
-        _shape(
-            "PredictionsAnswer",
-            window=Window,
-            predictions=Annotated[
-                PredictionReport | None, note("Null where they are not counted.")
-            ],
-        ),
-        (_WINDOW, _SLICE, _MODEL),
+        *(_predictions, "PredictionsAnswer", _SLICE, _MODEL),
+        predictions=Annotated[PredictionReport | None, note("Null where they are not counted.")],
     ),
     "/api/quarantine": Endpoint(
         "Records that could not be counted.",
@@ -673,14 +635,9 @@ STATUS = _struct(
     run=Annotated[_RUN | None, note("Null before the first snapshot.")],
 )
 Alive = _struct("Alive", alive=bool)
-CaughtUp = _struct(
-    "CaughtUp",
-    caught_up=bool,
-    reasons=Annotated[list[str], note("Why not; empty without the token.")],
-)
-Ready = _struct(
-    "Ready", ready=bool, reasons=Annotated[list[str], note("Why not; empty without the token.")]
-)
+_WHY_NOT = Annotated[list[str], note("Why not; empty without the token.")]
+CaughtUp = _struct("CaughtUp", caught_up=bool, reasons=_WHY_NOT)
+Ready = _struct("Ready", ready=bool, reasons=_WHY_NOT)
 Accepted = _struct("Accepted", accepted=Annotated[int, note("Events that are durable now.")])
 
 

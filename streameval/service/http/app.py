@@ -66,6 +66,7 @@ _TYPES = {
 }
 _BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml")
 _GENERATED = {"openapi.json": openapi_text, "docs.html": api_page}
+_PAGES = {"/": "index.html", "/openapi.json": "openapi.json", "/docs": "docs.html"}
 _PLOTLY = "plotly.min.js"
 _PART_BYTES = 64 * 1024
 
@@ -127,13 +128,8 @@ def application(
         return Response(metrics_text.text(), headers={"content-type": CONTENT_TYPE})
 
     routes = [Route(path, _answering(publisher, one)) for path, one in ENDPOINTS.items()]
+    routes += [Route(path, files.respond) for path in ("/static/{name}", *_PAGES)]
     routes += [
-        Route("/", lambda request: files.respond("index.html", request)),
-        Route(
-            "/static/{name}", lambda request: files.respond(request.path_params["name"], request)
-        ),
-        Route("/openapi.json", lambda request: files.respond("openapi.json", request)),
-        Route("/docs", lambda request: files.respond("docs.html", request)),
         Route("/healthz", healthz),
         Route("/livez", livez),
         Route("/readyz", readyz),
@@ -286,8 +282,9 @@ class _StaticFiles:
         self._paths[_PLOTLY] = _plotly_script()
         self._read: dict[str, tuple[tuple[int, int], bytes, str]] = {}
 
-    def respond(self, name: str, request: Request) -> Response:
-        """A file by its name; raises RefusedError 404."""
+    def respond(self, request: Request) -> Response:
+        """The file that a path names; raises RefusedError 404."""
+        name = _PAGES.get(request.scope["path"]) or request.path_params["name"]
         body, etag = self._content(name)
         # The script changes with plotly's version only, and is large. The pages' own
         # files are requested again each time, at no cost where they did not change.

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, cast
 
 from streameval.errors import ConfigError, MissingExtraError
+from streameval.service.closing import closed_on_error
 from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
@@ -62,7 +63,7 @@ class Server:
         following: bool = False,
     ) -> None:
         self._listening = _listen(serve.listen, token)
-        try:
+        with closed_on_error(self._listening):
             self.address = Address.of(*self._listening.getsockname()[:2])
             """The address that it listens at, with the port that the system chose."""
             self._events = EventStream(
@@ -82,9 +83,6 @@ class Server:
                 following=following,
             )
             self._guard = Guard(self._application(serve, http), Access(token, self.address), limits)
-        except BaseException:
-            self._listening.close()
-            raise
         self._connections = connections = Connections(
             self._guard, limits, self._listening, H11Protocol
         )
@@ -169,16 +167,13 @@ def _listen(wanted: Address, token: str | None) -> socket.socket:
         # The protocol is named because asyncio turns off Nagle's delay (40 ms an answer)
         # only on sockets of that protocol.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
+        with closed_on_error(listening):
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Of each connection: with the system's megabytes a slow reader seems to stand still.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
             listening.bind(where[:2])
             listening.listen(_BACKLOG)
-        except OSError:
-            listening.close()
-            raise
         return listening
     except OSError as error:
         raise ConfigError(

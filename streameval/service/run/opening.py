@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from streameval.errors import ConfigError
 from streameval.events.time import wall_time
+from streameval.service.closing import closed_on_error
 from streameval.service.config.evaluators import fingerprint, with_stored_defaults
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
@@ -55,14 +56,11 @@ def open_settled(
         worker=worker,
         sibling=sibling,
     )
-    try:
+    with closed_on_error(store):
         check_generation(store, generation)
         settings = with_stored_defaults(settings, stored_retention(store.meta()))
         keep_window_order(store, [window.name for window in settings.window])
         keep_settings(store, settings, generation)
-    except BaseException:
-        store.close()
-        raise
     return settings, store
 
 
@@ -82,12 +80,9 @@ def open_unit(
     store refuses the settings, SupersededError where the group has newer ones, and StoreError.
     """
     settings, store = open_settled(settings, drop, unit, worker, sibling, generation)
-    try:
+    with closed_on_error(store):
         join = open_join(settings, store, time.monotonic, wall_time)
         return Unit(settings, store, _decoder_of(settings), join=join)
-    except BaseException:
-        store.close()
-        raise
 
 
 def _decoder_of(settings: RunSettings) -> RecordDecoder:

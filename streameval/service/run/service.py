@@ -285,14 +285,12 @@ def open_sources(
     """
     stamps = _needs_stamps(settings)
     context = SourceContext(positions, resolve, stamps, inbox_of(settings.store), clock)
-    opened: list[Source] = []
-    try:
-        for source in settings.sources.values():
-            opened.append(open_source(source, context))
-    except BaseException:
-        for one in opened:
-            one.close()
-        raise
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(closing(open_source(source, context)))
+            for source in settings.sources.values()
+        ]
+        stack.pop_all()
     return opened
 
 

@@ -19,8 +19,11 @@ from typing import NamedTuple
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import wall_time
-from streameval.service.alerts.shared import AlertReader, SharedAlerts
+from streameval.service.alerts.inputs import AlertInputs
+from streameval.service.alerts.rules import AlertBook, restore_alerts
+from streameval.service.alerts.shared import ALERTS_UNIT, SharedAlerts
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.closing import closed_on_error
 from streameval.service.config.evaluators import (
     fingerprint,
     open_evaluators,
@@ -36,7 +39,7 @@ from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import AlertState, Publisher, Snapshot
 from streameval.service.run.probes import probes
 from streameval.service.run.signals import on_signals
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.fingerprints import check_same_run
 from streameval.service.store.kept_settings import SETTINGS, newest_first, unconverted_text
 from streameval.service.store.positions import read_positions
@@ -184,11 +187,8 @@ class StoreReader:
         self._file = file_of(self._path)
         store = self._store = read_store(self._path)
         self.name = store.path
-        try:
+        with closed_on_error(self):
             self._set_up(store)
-        except BaseException:
-            self.close()
-            raise
         return store
 
     def _set_up(self, store: Store) -> None:
@@ -205,7 +205,9 @@ class StoreReader:
         self._assembler.snapshots = SnapshotBuilder(
             settings, self._states.evaluators, ValidFrom(), self._clock
         )
-        self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
+        # The states of alerts as another process has judged them, beside the values of now.
+        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
+        self._inputs = AlertInputs(settings, self._states.evaluators, self._clock)
         if self._shared is not None:
             self._shared.close()
             self._shared = None
@@ -318,8 +320,8 @@ class StoreReader:
             texts = [unit.meta.get(EXAMPLES) for unit in self._units.values()]
             self._assembler.snapshots.examples = merged_examples(self.settings, texts)
         if self.settings.alert:
-            store.select(self._alerts.unit)
-            self._alerts.read(store.connection)
+            store.select(ALERTS_UNIT if self.settings.is_group else ONE_UNIT)
+            restore_alerts(self._book, store.connection)
 
     def _view_units(self) -> None:
         """Note from when on all units hold their parts; log the units that are not converted."""
@@ -339,7 +341,9 @@ class StoreReader:
 
     def _alert_states(self, snapshot: Snapshot) -> list[AlertState]:
         states = None if self._shared is None else self._shared.judge(snapshot)
-        return self._alerts.states(snapshot, self._now()) if states is None else states
+        if states is None:
+            states = self._book.states(self._inputs.observe(snapshot, self._now()))
+        return states
 
 
 def _opened_webhook(settings: RunSettings) -> Webhook | None:

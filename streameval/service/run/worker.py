@@ -6,7 +6,7 @@ whose numbers it publishes. A ``GroupWorker`` is one of many processes that shar
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from streameval.service.publish.assembly import Assembler, UnitSummary
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.checkpoint_policy import QUIET_SECONDS
-from streameval.service.run.loop import ReadLoop, Write
+from streameval.service.run.loop import Counter, ReadLoop, Write
 from streameval.service.run.unit import Unit, UnitChanges
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.positions import ReadPartition
@@ -40,7 +40,7 @@ class _Writing:
     error: StoreError | None = None
 
 
-class Worker(ABC):
+class Worker(Counter):
     """Holds units, by number; stages, writes and commits them at the checkpoints of its loop."""
 
     def __init__(self, settings: RunSettings, loop: ReadLoop) -> None:
@@ -64,14 +64,6 @@ class Worker(ABC):
     @abstractmethod
     def _fail(self, number: int, error: StoreError) -> None:
         """Close a unit whose memory is no longer that of the store, or raise the error."""
-
-    @abstractmethod
-    def collect(self, batch: RawBatch) -> bool:
-        """Collect a batch; returns whether a checkpoint is due at once."""
-
-    @abstractmethod
-    def publish(self, *, force: bool = False) -> None:
-        """Make visible what was written."""
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Replace the settings that may change during a run; called by the loop's thread.

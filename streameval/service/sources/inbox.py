@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import StoreError, shown
+from streameval.service.closing import closed_on_error
 from streameval.service.config.source_settings import HttpSettings, Kind
 from streameval.service.private_files import private_directory, private_file
 from streameval.service.sources.raw import (
@@ -509,8 +510,5 @@ def open_inbox(settings: HttpSettings, context: SourceContext) -> Source:
     """The inbox of posts, and one source that reads it."""
     directory = context.inbox if settings.inbox is None else Path(settings.inbox)
     inbox = Inbox(directory, max_bytes=settings.max_inbox_bytes, clock=context.clock)
-    try:
+    with closed_on_error(inbox):
         return InboxSource(inbox, context.positions)
-    except BaseException:
-        inbox.close()
-        raise

@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import itemgetter
@@ -359,14 +360,12 @@ def sources_by_topic(
     settings: KafkaSettings, positions: Mapping[str, Position], **options: Any
 ) -> list[KafkaSource]:
     """A source for each topic, predictions before labels; all are open or none is."""
-    opened: list[KafkaSource] = []
-    try:
-        for one in settings.by_topic():
-            opened.append(KafkaSource(one, positions, **options))
-    except BaseException:
-        for source in opened:
-            source.close()
-        raise
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(closing(KafkaSource(one, positions, **options)))
+            for one in settings.by_topic()
+        ]
+        stack.pop_all()
     return opened
 
 

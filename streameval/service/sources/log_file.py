@@ -23,6 +23,7 @@ from streameval.records.compression import (
     opened_archive,
 )
 from streameval.records.compression import HEAD_BYTES as _CODEC_BYTES
+from streameval.service.closing import closed_on_error
 from streameval.service.sources.file_marks import (
     HEAD_BYTES,
     NO_INODE,
@@ -75,14 +76,11 @@ class LogFile:
         # Not buffered: what was read once may be other bytes now.
         self._raw = cast(BinaryIO, os.fdopen(file, "rb", buffering=0))
         self._content: BinaryIO | None = None
-        try:
+        with closed_on_error(self._raw):
             found = os.fstat(file)
             _check_regular(found)
             self.inode = inode_of(found)
             self._codec = self._found_codec()
-        except BaseException:
-            self._raw.close()
-            raise
 
     def _found_codec(self) -> Codec | None:
         begin = part(self._raw, 0, _CODEC_BYTES)
@@ -117,15 +115,12 @@ class LogFile:
             return self._raw
         if self._content is None:
             content = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by close()
-            try:
+            with closed_on_error(content):
                 with self._decompressed() as data:
                     while block := data.read(_BLOCK):
                         content.write(block)
                 # Its size is read by fstat, which sees only what is written.
                 content.flush()
-            except BaseException:
-                content.close()
-                raise
             self._content = cast(BinaryIO, content)
         return self._content
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -41,13 +40,6 @@ class Rows(Protocol):
         """All that are left."""
 
     def __iter__(self) -> Iterator[Any]: ...
-
-
-class SupportsClose(Protocol):
-    """What can be closed."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 class Connection(Protocol):
@@ -102,14 +94,3 @@ class KeyedValues:
     def set_meta(self, key: str, value: str) -> None:
         """Write a property."""
         self.connection.execute(SET_META, (key, value))
-
-
-@contextmanager
-def closed_on_error(*opened: SupportsClose) -> Iterator[None]:
-    """Close what was opened where the block raises."""
-    try:
-        yield
-    except BaseException:
-        for one in opened:
-            one.close()
-        raise

@@ -25,13 +25,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from streameval.errors import FencedError, MissingExtraError, StoreError, shown
+from streameval.service.closing import closed_on_error
 from streameval.service.config.address import StoreAddress, no_store_address, parse_address
 from streameval.service.store.dialect import (
     ONE_UNIT,
     Connection,
     KeyedValues,
     Values,
-    closed_on_error,
 )
 from streameval.service.store.tables import TABLES, postgres_columns, quoted
 

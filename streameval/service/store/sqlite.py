@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from streameval.errors import StoreError
+from streameval.service.closing import closed_on_error
 from streameval.service.private_files import private_file, tighten
 from streameval.service.store.checksums import (
     check_rows,
@@ -26,7 +27,6 @@ from streameval.service.store.dialect import (
     RESTORE,
     Connection,
     KeyedValues,
-    closed_on_error,
 )
 from streameval.service.store.lock import StoreLock, commits_noted
 from streameval.service.store.tables import JOIN_TABLES, TABLES, create_tables

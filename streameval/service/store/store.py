@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from streameval.service.closing import closed_on_error
 from streameval.service.config.address import is_postgres, parse_address
-from streameval.service.store.dialect import ONE_UNIT, closed_on_error
+from streameval.service.store.dialect import ONE_UNIT
 from streameval.service.store.fingerprints import check_unchanged
 from streameval.service.store.postgres import (
     PostgresStore,
