@@ -164,7 +164,7 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
     found = c.difference(metric, method="bootstrap", replicates=400)
     generator = np.random.default_rng(1)
     values = []
-    for _ in range(400):
+    for _ in range(150):
         times = generator.poisson(1.0, 150)
         of = {}
         for name, column in data["score"].items():
@@ -174,7 +174,7 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
             of[name] = evaluator[metric]
         values.append(of["challenger"] - of["champion"])
     half = (found.high - found.low) / 2
-    assert half == pytest.approx(1.96 * np.std(values), rel=0.15)
+    assert half == pytest.approx(1.96 * np.std(values), rel=0.2)
     assert "400 replicates" in found.method
     assert c.difference(metric, method="bootstrap", replicates=400) == found
     assert c.difference(metric, method="bootstrap", replicates=400, seed=1) != found
@@ -183,7 +183,7 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
 def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
     generator = np.random.default_rng(4)
     rejected = {0.0: 0, 0.2: 0}
-    for better, streams in ((0.0, 40), (0.2, 20)):
+    for better, streams in ((0.0, 30), (0.2, 10)):
         for _ in range(streams):
             true = generator.random(400) < 0.4
             right = {
@@ -194,7 +194,7 @@ def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
             c.update_many(true, {name: true == column for name, column in right.items()})
             rejected[better] += c.difference("f1", replicates=100).p_value <= 0.05
     assert 1 <= rejected[0.0] <= 5
-    assert rejected[0.2] >= 19
+    assert rejected[0.2] >= 9
 
 
 @pytest.mark.parametrize("positives", [6, 30, 55])

@@ -126,7 +126,7 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metric: s
     found = counted(task, given).difference(metric)
     rng = np.random.default_rng(1)
     values = []
-    for _ in range(300):
+    for _ in range(120):
         rows = rng.integers(0, n, n)
         part = {"y_true": given["y_true"][rows]}
         part["y_pred"] = {name: one[rows] for name, one in given["y_pred"].items()}
@@ -138,7 +138,7 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metric: s
 def test_diebold_mariano_keeps_its_level_where_errors_follow_each_other() -> None:
     """Of two equal models whose losses are AR(1); the plain t test errs in many streams."""
     rng = np.random.default_rng(8)
-    streams, n, rho = 200, 1200, 0.6
+    streams, n, rho = 60, 1200, 0.6
     rejected = {"t": 0, "diebold_mariano": 0}
     times = 10**9 + np.arange(n)
     for _ in range(streams):

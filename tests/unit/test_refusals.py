@@ -102,7 +102,7 @@ def test_a_full_half_life_refuses(task: str, sliced: bool, half_life: str | int)
     if sliced:
         event["slices"] = {"k": "x"}
     refused(ev, ev.update_many, columns(*[event] * 3000))
-    ev.update_many(**columns(*[event] * (500 if task == "binary" else 200)))
+    ev.update_many(**columns(*[event] * (1000 if task == "binary" else 480)))
     for _ in range(2000):
         before = ev.to_bytes()
         try:
@@ -188,6 +188,8 @@ CASES = [
     # The last events have whole weights, and a half-life in events differs by its clock alone.
     if (window != "last" or whole)
     and (window != "fading events" or kind in ("scores", "sliced", "classes", "comparison"))
+    # 21 states in each window are slow to write; weights by unit are whole.
+    and (kind != "bootstrap" or whole)
 ]
 
 
