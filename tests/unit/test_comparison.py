@@ -155,13 +155,12 @@ def test_shares_of_events_have_mcnemars_test(metric: str, only: bool | None) -> 
     assert (found.low, found.high, found.p_value) == (test.low, test.high, test.p_value)
 
 
-@pytest.mark.parametrize("metric", ["f1", "matthews_corrcoef", "average_precision", "brier_score"])
-def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> None:
+def test_the_bootstrap_computes_the_metric_of_resampled_events() -> None:
     """Its error is that of evaluators of resampled events, and its replicates are of both."""
     data = drawn(150)
     c = Comparison()
     c.update_many(data["y_true"], score=data["score"])
-    found = c.difference(metric, method="bootstrap", replicates=400)
+    metrics = ("f1", "matthews_corrcoef", "average_precision", "brier_score")
     generator = np.random.default_rng(1)
     values = []
     for _ in range(150):
@@ -171,13 +170,15 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
             evaluator = se.Evaluator()
             rows = np.repeat(np.arange(150), times)
             evaluator.update_many(data["y_true"][rows], score=column[rows])
-            of[name] = evaluator[metric]
+            of[name] = np.array([evaluator[metric] for metric in metrics])
         values.append(of["challenger"] - of["champion"])
-    half = (found.high - found.low) / 2
-    assert half == pytest.approx(1.96 * np.std(values), rel=0.2)
-    assert "400 replicates" in found.method
-    assert c.difference(metric, method="bootstrap", replicates=400) == found
-    assert c.difference(metric, method="bootstrap", replicates=400, seed=1) != found
+    for metric, error in zip(metrics, np.std(values, axis=0), strict=True):
+        found = c.difference(metric, method="bootstrap", replicates=400)
+        half = (found.high - found.low) / 2
+        assert half == pytest.approx(1.96 * error, rel=0.2), metric
+        assert "400 replicates" in found.method
+        assert c.difference(metric, method="bootstrap", replicates=400) == found
+        assert c.difference(metric, method="bootstrap", replicates=400, seed=1) != found
 
 
 def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
