@@ -170,9 +170,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("truth", "n"), list(zip(TRUTHS, [50, 200, 50, 200, 50], strict=True))
-)
+@pytest.mark.parametrize(("truth", "n"), list(zip(TRUTHS, [50, 200, 50, 200, 50], strict=True)))
 def test_coverage(truth: str, n: int) -> None:
     shares = TRUTHS[truth]
     f1 = "f1" if len(shares) == 2 else "f1_weighted"

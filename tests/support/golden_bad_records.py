@@ -136,7 +136,8 @@ def line_texts() -> dict[str, dict[str, str]]:
     return {
         "service": {key_of(line): _decoded(decoder, line) for line in LINES},
         "jsonl": {
-            key_of(line): _evaluated("a.jsonl", b"".join(_others()) + line, _BINARY) for line in LINES
+            key_of(line): _evaluated("a.jsonl", b"".join(_others()) + line, _BINARY)
+            for line in LINES
         },
         "json": {
             key_of(line): _evaluated("a.json", _as_array([*_others(), line, *_others()]), _BINARY)

@@ -155,13 +155,6 @@ def test_undefined_curves_tell_why(name: str) -> None:
         plots.plot_curve(ev, name)
 
 
-@pytest.mark.parametrize("name", ["roc", "det", "precision_recall", "pr_gain"])
-def test_two_events_are_enough(tmp_path: Path, name: str) -> None:
-    ev = se.Evaluator()
-    ev.update_many([True, False], score=[0.9, 0.1])
-    saved_svg(plots.plot_curve(ev, name), tmp_path / "a.svg")
-
-
 def test_unknown_curves_and_labels_without_scores() -> None:
     with pytest.raises(se.MetricError, match=r"no curve is called 'rocc'; there are roc, prec"):
         plots.plot_curve(scored(), "rocc")

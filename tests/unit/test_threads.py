@@ -14,7 +14,7 @@ import pytest
 
 import streameval as se
 
-EVENTS = 25
+EVENTS = 16
 ROUNDS = 2
 
 
