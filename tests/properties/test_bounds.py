@@ -252,9 +252,14 @@ def test_a_wrong_limit_is_refused_in_one_line(options: dict[str, object], messag
 
 
 @pytest.mark.parametrize(
-    "window", [se.Panes("40s", pane="10s", lateness="20s"), se.Fading("15s"), se.Panes("10s")]
+    ("task", "window"),
+    [
+        ("binary", se.Panes("40s", pane="10s", lateness="20s")),
+        ("multiclass", se.Panes("40s", pane="10s", lateness="20s")),
+        ("binary", se.Panes("10s")),
+        ("multiclass", se.Fading("15s")),
+    ],
 )
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_windows_and_slices_hold_what_a_merge_of_shards_holds(
     window: se.Panes | se.Fading, task: str
 ):

@@ -170,8 +170,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("n", [50, 200])
-@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize(("truth", "n"), list(zip(TRUTHS, [50, 200, 50, 200, 50], strict=True)))
 def test_coverage(truth: str, n: int) -> None:
     shares = TRUTHS[truth]
     f1 = "f1" if len(shares) == 2 else "f1_weighted"

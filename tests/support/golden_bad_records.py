@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,11 @@ NESTED: tuple[str, ...] = (
 """Records whose score is ``m.s``, without their label."""
 
 
-def texts(role: str) -> dict[str, dict[str, str]]:
-    """From each carrier to the text for each value of a field: of its error, or ``counted``."""
+def texts(role: str, commanded: Iterable[str] = VALUES) -> dict[str, dict[str, str]]:
+    """From each carrier to the text for each value of a field: of its error, or ``counted``.
+
+    Commands are run for the values ``commanded``.
+    """
     name, options = ROLES[role]
     found: dict[str, dict[str, str]] = {}
     if role in _SETTINGS:
@@ -118,7 +121,7 @@ def texts(role: str) -> dict[str, dict[str, str]]:
         found["csv"] = {value: _call(_csv, name, value, options) for value in VALUES}
         found["parquet"] = {value: _call(_parquet, name, value, options) for value in VALUES}
         found["mapping"] = {value: _call(_mapping, name, value, options) for value in VALUES}
-        found["command"] = _commanded(name, options)
+        found["command"] = _commanded(name, options, commanded)
     return found
 
 
@@ -131,16 +134,17 @@ def line_texts() -> dict[str, dict[str, str]]:
     below = _BINARY | {"score": "m.s"}
     good = '{"label": 1, "m": {"s": 0}}'
     return {
-        "service": {_key(line): _decoded(decoder, line) for line in LINES},
+        "service": {key_of(line): _decoded(decoder, line) for line in LINES},
         "jsonl": {
-            _key(line): _evaluated("a.jsonl", b"".join(_others()) + line, _BINARY) for line in LINES
+            key_of(line): _evaluated("a.jsonl", b"".join(_others()) + line, _BINARY)
+            for line in LINES
         },
         "json": {
-            _key(line): _evaluated("a.json", _as_array([*_others(), line, *_others()]), _BINARY)
+            key_of(line): _evaluated("a.json", _as_array([*_others(), line, *_others()]), _BINARY)
             for line in LINES
         },
         "csv": {
-            _key(row): _evaluated("a.csv", b"label,score\n0,0.5\n1,0.25\n" + row, _BINARY)
+            key_of(row): _evaluated("a.csv", b"label,score\n0,0.5\n1,0.25\n" + row, _BINARY)
             for row in ROWS
         },
         "nested service": {line: _decoded(_decoder(nested, {}), line.encode()) for line in inner},
@@ -150,7 +154,7 @@ def line_texts() -> dict[str, dict[str, str]]:
     }
 
 
-def _key(value: str | bytes) -> str:
+def key_of(value: str | bytes) -> str:
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
     return text if len(text) <= 60 else f"{text[:12]}… ({len(text)})"
 
@@ -253,7 +257,7 @@ def _directory() -> Iterator[None]:
         yield
 
 
-def _commanded(name: str, options: dict[str, Any]) -> dict[str, str]:
+def _commanded(name: str, options: dict[str, Any], values: Iterable[str]) -> dict[str, str]:
     """The texts of ``streameval evaluate``, which says them in its options."""
     arguments = []
     for key, value in options.items():
@@ -261,7 +265,7 @@ def _commanded(name: str, options: dict[str, Any]) -> dict[str, str]:
         text = "fading:1h" if key == "window" else text
         arguments += [f"--{'slice' if key == 'by' else key.replace('_', '-')}", str(text)]
     found: dict[str, str] = {}
-    for value in VALUES:
+    for value in values:
         with _directory():
             Path("a.jsonl").write_bytes(_jsonl(name, value)[1])
             out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
@@ -321,7 +325,7 @@ def grouped(of: dict[str, str]) -> dict[str, list[str]]:
     """From each text to the values that it is for."""
     groups: dict[str, list[str]] = {}
     for value, text in of.items():
-        groups.setdefault(text, []).append(_key(value))
+        groups.setdefault(text, []).append(key_of(value))
     return groups
 
 

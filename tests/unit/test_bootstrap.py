@@ -247,7 +247,6 @@ def missed(n: int, auc: float, share: float, times: int) -> float:
     return wrong / times
 
 
-@pytest.mark.parametrize(("n", "auc"), [(50, 0.98), (70, 0.98)])
-def test_average_precision_is_covered(n: int, auc: float) -> None:
-    # Percentiles of the replicates miss .20 and .15; `make coverage` looks at more streams.
-    assert missed(n, auc, 0.5, 100) <= 0.08
+def test_average_precision_is_covered() -> None:
+    # Percentiles of the replicates miss .20; `make coverage` looks at more streams.
+    assert missed(50, 0.98, 0.5, 100) <= 0.08

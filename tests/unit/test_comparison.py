@@ -155,35 +155,36 @@ def test_shares_of_events_have_mcnemars_test(metric: str, only: bool | None) -> 
     assert (found.low, found.high, found.p_value) == (test.low, test.high, test.p_value)
 
 
-@pytest.mark.parametrize("metric", ["f1", "matthews_corrcoef", "average_precision", "brier_score"])
-def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> None:
+def test_the_bootstrap_computes_the_metric_of_resampled_events() -> None:
     """Its error is that of evaluators of resampled events, and its replicates are of both."""
     data = drawn(150)
     c = Comparison()
     c.update_many(data["y_true"], score=data["score"])
-    found = c.difference(metric, method="bootstrap", replicates=400)
+    metrics = ("f1", "matthews_corrcoef", "average_precision", "brier_score")
     generator = np.random.default_rng(1)
     values = []
-    for _ in range(400):
+    for _ in range(150):
         times = generator.poisson(1.0, 150)
         of = {}
         for name, column in data["score"].items():
             evaluator = se.Evaluator()
             rows = np.repeat(np.arange(150), times)
             evaluator.update_many(data["y_true"][rows], score=column[rows])
-            of[name] = evaluator[metric]
+            of[name] = np.array([evaluator[metric] for metric in metrics])
         values.append(of["challenger"] - of["champion"])
-    half = (found.high - found.low) / 2
-    assert half == pytest.approx(1.96 * np.std(values), rel=0.15)
-    assert "400 replicates" in found.method
-    assert c.difference(metric, method="bootstrap", replicates=400) == found
-    assert c.difference(metric, method="bootstrap", replicates=400, seed=1) != found
+    for metric, error in zip(metrics, np.std(values, axis=0), strict=True):
+        found = c.difference(metric, method="bootstrap", replicates=400)
+        half = (found.high - found.low) / 2
+        assert half == pytest.approx(1.96 * error, rel=0.2), metric
+        assert "400 replicates" in found.method
+        assert c.difference(metric, method="bootstrap", replicates=400) == found
+        assert c.difference(metric, method="bootstrap", replicates=400, seed=1) != found
 
 
 def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
     generator = np.random.default_rng(4)
     rejected = {0.0: 0, 0.2: 0}
-    for better, streams in ((0.0, 40), (0.2, 20)):
+    for better, streams in ((0.0, 30), (0.2, 10)):
         for _ in range(streams):
             true = generator.random(400) < 0.4
             right = {
@@ -194,7 +195,7 @@ def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
             c.update_many(true, {name: true == column for name, column in right.items()})
             rejected[better] += c.difference("f1", replicates=100).p_value <= 0.05
     assert 1 <= rejected[0.0] <= 5
-    assert rejected[0.2] >= 19
+    assert rejected[0.2] >= 9
 
 
 @pytest.mark.parametrize("positives", [6, 30, 55])

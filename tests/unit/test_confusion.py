@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -277,36 +275,6 @@ def test_float_readings_follow_every_event() -> None:
     assert readings() == [6.25, 5.0, 3.25, 5.0**2 + 1.25**2]
     counts.merge(counts)
     assert readings() == [12.5, 10.0, 6.5, 10.0**2 + 2.5**2]
-
-
-# Columns
-
-
-COLUMNS = {
-    "list": list,
-    "tuple": tuple,
-    "numpy": np.array,
-    "pandas": pd.Series,
-    "pandas category": lambda values: pd.Series(values).astype("category"),
-    "polars": pl.Series,
-    "arrow": pa.array,
-}
-
-
-@pytest.mark.parametrize("kind", COLUMNS)
-@pytest.mark.parametrize(
-    "values", [["a", "b", "b", "c"], [7, -2, -2, 3], [True, False, False, True]], ids=str
-)
-def test_columns_of_every_kind(kind: str, values: list[Any]) -> None:
-    shifted = [*values[1:], values[0]]
-    counts = ConfusionCounts()
-    counts.update_many(COLUMNS[kind](values), COLUMNS[kind](shifted))
-    counts.update_many(values, COLUMNS[kind](shifted), COLUMNS[kind]([2, 1, 1, 1]))
-    counts.update_many(COLUMNS[kind](values), COLUMNS[kind](shifted), np.array([1, 1, 1, 3]))
-    want = fed([*((i, j, 1) for i, j in zip(values, shifted, strict=True))] * 3)
-    want.update(values[0], shifted[0])
-    want.update(values[3], shifted[3], 2)
-    assert counts == want
 
 
 @settings(max_examples=40)

@@ -239,10 +239,10 @@ def test_a_single_look_errs_as_often_as_it_says() -> None:
 
 @pytest.mark.slow
 def test_looked_at_after_every_event_it_rarely_ever_errs() -> None:
-    """Of 30 streams without drift two may alarm; the p-value of one look does in every third."""
+    """Of 20 streams without drift one may alarm; the p-value of one look does in every third."""
     rng = np.random.default_rng(5)
     alarms = {(name, method): 0 for name in ("ks", "cramers_v") for method in ("auto", "anytime")}
-    for _ in range(30):
+    for _ in range(20):
         scores = rng.normal(size=(2, 600)).round(1)
         labels = rng.integers(0, 3, (2, 600)).tolist()
         sides, counts = (se.ScoreIndex(), se.ScoreIndex()), ({}, {})  # type: ignore[var-annotated]
@@ -254,13 +254,13 @@ def test_looked_at_after_every_event_it_rarely_ever_errs() -> None:
                 side.update(False, score)
                 held[label] = held.get(label, 0) + 1
             for name, method in found:
-                if n % 5 == 0 and not found[name, method]:
+                if n % 10 == 0 and not found[name, method]:
                     pair = sides if name == "ks" else counts
                     found[name, method] = drift(name, *pair, method=method).p_value <= 0.05
         for key, alarm in found.items():
             alarms[key] += alarm
-    assert max(alarms["ks", "anytime"], alarms["cramers_v", "anytime"]) < 5, alarms
-    assert min(alarms["ks", "auto"], alarms["cramers_v", "auto"]) >= 6, alarms
+    assert max(alarms["ks", "anytime"], alarms["cramers_v", "anytime"]) < 4, alarms
+    assert min(alarms["ks", "auto"], alarms["cramers_v", "auto"]) >= 4, alarms
 
 
 def test_a_shift_is_found_by_the_anytime_test() -> None:

@@ -43,6 +43,15 @@ def test_columns_of_every_kind(column: Any) -> None:
     plain.update_many(Y, score=S)
     other.update_many(column(Y), score=column(S))
     assert plain.to_bytes() == other.to_bytes()
+    for labels in ([7, -2, -2, 3], ["a", "b", "b", "c"]):
+        shifted = [*labels[1:], labels[0]]
+        ev = se.Evaluator("multiclass")
+        ev.update_many(column(labels), column(shifted))
+        ev.update_many(labels, column(shifted), weight=column([2, 1, 1, 1]))
+        categories = pd.Series(labels).astype("category")
+        ev.update_many(categories, column(shifted), weight=np.array([1, 1, 1, 3]))
+        cells = zip(labels, shifted, [4, 3, 3, 5], strict=True)
+        assert [*ev.confusion.cells()] == sorted(cells)
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) ->
     several = stream.several
     names = [n for n in READ[ev.task] if METRICS[n].state in ev.plan.keeps or not several]
     names = names or ["log_loss"]
-    for step in range(500):
+    for step in range(200):
         act = draw.random()
         if act < 0.88:
             values = stream.event()

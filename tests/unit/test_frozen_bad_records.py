@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.support.golden_bad_records import FILE, ROLES, grouped, line_texts, texts
+from tests.support.golden_bad_records import FILE, ROLES, VALUES, grouped, key_of, line_texts, texts
 
 pytest.importorskip("pyarrow")
 
 FROZEN = json.loads(FILE.read_text())
 
 
+def one_of_each(of: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Texts with the first of the values that each is for."""
+    return {text: values[:1] for text, values in of.items()}
+
+
 @pytest.mark.parametrize("use", [*ROLES, "lines"])
 def test_the_texts_are_as_before(use: str) -> None:
-    found = line_texts() if use == "lines" else texts(use)
-    assert {carrier: grouped(of) for carrier, of in found.items()} == FROZEN[use]
+    frozen: dict[str, Any] = dict(FROZEN[use])
+    if use == "lines":
+        found = line_texts()
+    else:
+        # A command takes ten times as long as a call, whose texts for all values are compared.
+        once = frozen["command"] = one_of_each(frozen.get("command", {}))
+        firsts = [first for [first] in once.values()]
+        found = {"command": {}} | texts(use, [one for one in VALUES if key_of(one) in firsts])
+    assert {carrier: grouped(of) for carrier, of in found.items()} == frozen

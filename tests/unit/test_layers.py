@@ -88,10 +88,17 @@ def modules() -> list[Path]:
     return [path for path in sorted(ROOT.rglob("*.py")) if path not in _AT_THE_TOP]
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Of the source of a module, each once."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
 def imports(path: Path) -> list[str]:
     """Dotted names that a module imports, at any depth of its code, compiled ones included."""
     names = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -160,12 +167,12 @@ def module_name(path: Path) -> str:
 
 def imported_modules(path: Path, known: Collection[str]) -> set[str]:
     """Modules of the package that one imports: in functions, for annotations, by importlib too."""
-    source = path.read_text(encoding="utf-8")
     if path.suffix == ".pyx":
+        source = path.read_text(encoding="utf-8")
         names = {one or other for one, other in COMPILED_IMPORT.findall(source)}
     else:
         names = set(imports(path))
-        for node in ast.walk(ast.parse(source)):
+        for node in nodes(path):
             match node:
                 # A compiled module is imported by its last name.
                 case ast.Call(func, [ast.Constant(str(name)), *_]) if ast.unparse(func).endswith(

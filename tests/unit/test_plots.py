@@ -155,13 +155,6 @@ def test_undefined_curves_tell_why(name: str) -> None:
         plots.plot_curve(ev, name)
 
 
-@pytest.mark.parametrize("name", ["roc", "det", "precision_recall", "pr_gain"])
-def test_two_events_are_enough(tmp_path: Path, name: str) -> None:
-    ev = se.Evaluator()
-    ev.update_many([True, False], score=[0.9, 0.1])
-    saved_svg(plots.plot_curve(ev, name), tmp_path / "a.svg")
-
-
 def test_unknown_curves_and_labels_without_scores() -> None:
     with pytest.raises(se.MetricError, match=r"no curve is called 'rocc'; there are roc, prec"):
         plots.plot_curve(scored(), "rocc")
@@ -226,7 +219,7 @@ def test_dollars_are_drawn(tmp_path: Path) -> None:
     assert dollars > 2 * plain  # two dollars more, where mathematics would have made it none
 
 
-def test_confusion(tmp_path: Path) -> None:
+def test_confusion() -> None:
     ev = se.Evaluator("multiclass")
     ev.update_many(["a"] * 3 + ["b"], ["a", "a", "b", "b"])
     ax = plots.plot_confusion(ev)
@@ -240,7 +233,7 @@ def test_confusion(tmp_path: Path) -> None:
     many.update_many(range(31), range(31))
     with pytest.raises(se.InputError, match="got 31"):
         plots.plot_confusion(many)
-    plots.save_figure(plots.plot_confusion(many, most=31), tmp_path / "a.png")
+    assert len(plots.plot_confusion(many, most=31).texts) == 31**2
 
 
 def line_of(ax: Any) -> Any:
@@ -374,9 +367,8 @@ def test_the_level_of_a_picture_is_between_0_and_1() -> None:
 
 def test_a_thousand_panes_and_more(tmp_path: Path) -> None:
     ev = paned(1000, missing=frozenset(range(400, 450)) - {425}, per_hour=4)
-    for ending in ENDINGS:
-        ax = plots.plot_series(ev.series("f1"), "f1")
-        plots.save_figure(ax, tmp_path / f"a{ending}")
+    ax = plots.plot_series(ev.series("f1"), "f1")
+    plots.save_figure(ax, tmp_path / "a.svg")
     assert len(line_of(ax).get_xdata()) == 1000
     # A pane alone between two gaps has no line to be seen by.
     assert line_of(ax).get_marker() == "o"
@@ -476,10 +468,8 @@ from streameval import plots
 ev = se.Evaluator(window=se.Panes("2h", pane="1h"), time_unit="s")
 scores = [0.75, 0.25, 0.5, 0.5] * 10
 ev.update_many([True, False] * 20, score=scores, event_time=range(0, 7200, 180))
-from streameval.metrics.curves import CURVES
-for name, curve in CURVES.items():
-    if "binary" in curve.states:
-        plots.save_figure(plots.plot_curve(ev, name), sys.argv[1])
+for name in ("roc", "calibration"):
+    plots.save_figure(plots.plot_curve(ev, name), sys.argv[1])
 plots.save_figure(plots.plot_confusion(ev), sys.argv[1])
 plots.save_figure(plots.plot_series(ev.series("f1"), "f1"), sys.argv[1])
 import matplotlib.pyplot as plt

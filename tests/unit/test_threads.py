@@ -14,8 +14,8 @@ import pytest
 
 import streameval as se
 
-EVENTS = 25
-ROUNDS = 4
+EVENTS = 16
+ROUNDS = 2
 
 
 pytestmark = [pytest.mark.usefixtures("forced_switches"), pytest.mark.slow]
@@ -270,7 +270,7 @@ def test_a_child_of_a_fork_beside_writers_has_whole_events() -> None:
         thread.start()
     ended = []
     try:
-        for _ in range(25):
+        for _ in range(12):
             child = os.fork()
             if not child:
                 code = 1
