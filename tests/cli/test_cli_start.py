@@ -38,8 +38,8 @@ print()
 print(json.dumps([code, sorted(sys.modules)]))
 """
 
-# A child of this process for each command line. What is imported before is what all of these commands
-# import, and no test looks for it.
+# A child for each command line. What is imported before is what all of these commands import, and
+# no test looks for it.
 CHILDREN = """
 import json, os, sys
 import typer, streameval.cli.app, streameval.cli.help
