@@ -116,6 +116,14 @@ def postgres() -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def made_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small store with something in every table; a test that changes it takes a copy."""
+    from tests.crash.store_damage import make_store
+
+    return make_store(tmp_path_factory.mktemp("store"))
+
+
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]) -> Any:
     """A function that runs a command line in this process."""

@@ -8,8 +8,6 @@ import json
 import math
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -355,16 +353,6 @@ def test_a_large_file_without_compiled_parts(
     assert run("evaluate", path, other, *BINARY).err == "streameval: nothing is compiled\n"
     monkeypatch.setattr(evaluate_command, "slow_because", lambda: "")
     assert run("evaluate", path, other, *BINARY).err == ""
-
-
-def test_start_up_loads_no_optional_package() -> None:
-    """Start-up: neither pandas nor scikit-learn nor pyarrow are for every command."""
-    code = (
-        "import sys, streameval.cli as cli; cli.main(['metrics']); "
-        "print(sorted({'pandas', 'sklearn', 'pyarrow', 'matplotlib', 'river'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout.decode().splitlines()[-1] == "[]"
 
 
 def test_undefined_values_have_reasons(run: Command, tmp_path: Path) -> None:

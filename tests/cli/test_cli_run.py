@@ -22,7 +22,7 @@ import pytest
 
 from streameval.errors import StoreError
 from streameval.service.store.store import read_store
-from tests.support.command_runs import COMMAND, Command, Result, own_process
+from tests.support.command_runs import COMMAND, Command, Result
 from tests.support.run import (
     JOINED,
     POSTED,
@@ -126,7 +126,7 @@ def test_a_signal_makes_a_checkpoint_and_ends_with_0(here: Path, number: int) ->
     assert counted() == 500
 
 
-def test_a_file_is_followed_until_the_run_is_stopped(here: Path) -> None:
+def test_a_file_is_followed_until_the_run_is_stopped(here: Path, command: Command) -> None:
     rows = stream(300)
     write("events.jsonl", rows[:100])
     with start() as process:
@@ -134,12 +134,12 @@ def test_a_file_is_followed_until_the_run_is_stopped(here: Path) -> None:
         write("events.jsonl", rows[100:], more=True)
         wait_until(lambda: counted() == 300)
         # The store is this process's; others may look into it.
-        second = own_process("run", "run.toml", "--until-end")
+        second = command("run", "run.toml", "--until-end")
         assert second.code == 1
         assert f"is in use by the process {process.pid}" in second.err
-        replay = own_process("store", "quarantine", "streameval.db", "--replay")
+        replay = command("store", "quarantine", "streameval.db", "--replay")
         assert (replay.code, f"process {process.pid}" in replay.err) == (1, True)
-        report = own_process("store", "report", "streameval.db", "--format", "json")
+        report = command("store", "report", "streameval.db", "--format", "json")
         metrics = json.loads(report.out)["all"]["metrics"]
         assert metrics == expected(rows).report().to_dict()["metrics"]
         process.terminate()
@@ -365,29 +365,29 @@ def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command:
     assert dump() != whole
 
 
-def test_the_log_is_one_line_a_record(here: Path) -> None:
+def test_the_log_is_one_line_a_record(here: Path, command: Command) -> None:
     odd = "ev\nents\x1b[31m.jsonl"
     configure(files={"records": [odd]})
     write(odd, [])
-    result = own_process("run", "run.toml", "--until-end")
+    result = command("run", "run.toml", "--until-end")
     assert result.code == 0, result.err
     for line in result.err.splitlines():
         assert line.startswith("20")
         assert line.isprintable()
 
 
-def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
+def test_posted_events_are_counted_through_a_kill(here: Path, command: Command) -> None:
     """What was answered with success is counted, once, whatever comes between."""
     configure(**POSTED, fields=JOINED["fields"], join={"wait": "24h"})
     rows = stream(40)
-    for number in range(4):
+    for number in range(2):
         with start() as process:
             address = listening(process)
-            some = rows[number * 10 : number * 10 + 10]
+            some = rows[number * 20 : number * 20 + 20]
             for prediction, label in zip(predictions_of(some), labels_of(some), strict=True):
                 post(address, "predictions", prediction)
                 post(address, "labels", label)
-            if number == 3:
+            if number == 1:
                 wait_until(lambda: counted() == 40)
                 # What is shown follows what is stored.
                 wait_until(partial(shows, address, 40))
@@ -395,7 +395,7 @@ def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
                 assert process.wait() == 0
             else:
                 process.kill()
-    store = own_process("store", "report", "streameval.db", "--window", "all", "--format", "json")
+    store = command("store", "report", "streameval.db", "--window", "all", "--format", "json")
     metrics = json.loads(store.out)["all"]["metrics"]
     assert metrics == expected(rows).report().to_dict()["metrics"]
 

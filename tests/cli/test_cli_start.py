@@ -38,6 +38,24 @@ print()
 print(json.dumps([code, sorted(sys.modules)]))
 """
 
+# A child for each command line. What is imported before is what all of these commands import, and
+# no test looks for it.
+CHILDREN = """
+import json, os, sys
+import typer, streameval.cli.app, streameval.cli.help
+from streameval.cli import main
+for line in sys.argv[1:]:
+    sys.stdout.flush()
+    if not os.fork():
+        code = main(line.split())
+        print()
+        print(json.dumps([line, code, sorted(sys.modules)]))
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+"""
+HELPED = ("evaluate", "compare", "merge", "metrics", "init", "demo", "run", "store", "")
+
 
 def loaded(*arguments: str) -> set[str]:
     """The modules that a command line which ends well has loaded."""
@@ -45,6 +63,16 @@ def loaded(*arguments: str) -> set[str]:
     code, modules = json.loads(done.stdout.decode().splitlines()[-1])
     assert code == 0
     return set(modules)
+
+
+@pytest.fixture(scope="module")
+def of_help() -> dict[str, set[str]]:
+    """The modules that the help of each command has loaded."""
+    lines = [f"{command} --help".strip() for command in HELPED]
+    done = subprocess.run([sys.executable, "-c", CHILDREN, *lines], capture_output=True, check=True)
+    shown = [json.loads(one) for one in done.stdout.decode().splitlines() if one.startswith('["')]
+    assert [line for line, code, _ in shown if code == 0] == lines
+    return {line.rpartition("--")[0].strip(): set(modules) for line, _, modules in shown}
 
 
 def commands(modules: set[str]) -> set[str]:
@@ -77,15 +105,19 @@ def test_evaluate_loads_nothing_of_other_commands(tmp_path: Path) -> None:
         ("demo", {"demo"}),
     ],
 )
-def test_the_help_of_a_command_loads_that_command(command: str, own: set[str]) -> None:
-    modules = loaded(command, "--help")
+def test_the_help_of_a_command_loads_that_command(
+    of_help: dict[str, set[str]], command: str, own: set[str]
+) -> None:
+    modules = of_help[command]
     assert not modules & (OPTIONAL | OF_A_RUN)
     assert commands(modules) == own
 
 
 @pytest.mark.parametrize("command", ["run", "store"])
-def test_the_help_of_a_run_loads_no_source_and_no_server(command: str) -> None:
-    modules = loaded(command, "--help")
+def test_the_help_of_a_run_loads_no_source_and_no_server(
+    of_help: dict[str, set[str]], command: str
+) -> None:
+    modules = of_help[command]
     assert not modules & OPTIONAL
     assert not {name for name in modules if name.startswith("streameval.service.http")}
     assert "streameval.service.run.service" not in modules
@@ -93,8 +125,8 @@ def test_the_help_of_a_run_loads_no_source_and_no_server(command: str) -> None:
     assert commands(modules) == {command}
 
 
-def test_the_list_of_commands_loads_no_extra() -> None:
-    modules = loaded("--help")
+def test_the_list_of_commands_loads_no_extra(of_help: dict[str, set[str]]) -> None:
+    modules = of_help[""]
     assert not modules & OPTIONAL
     assert commands(modules) == EVERY_COMMAND
 

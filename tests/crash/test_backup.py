@@ -34,7 +34,7 @@ from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
 from streameval.service.upkeep.backup import back_up, restore
 from streameval.service.upkeep.check import check_store
-from tests.crash.store_damage import answers, make_store
+from tests.crash.store_damage import answers
 
 CONFIG = """
 [evaluator]
@@ -170,9 +170,9 @@ def test_backups_under_load_have_every_answered_post_once(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    (tmp_path / "run").mkdir()
-    return make_store(tmp_path / "run")
+def store(made_store: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made_store.parent, tmp_path / "run")
+    return tmp_path / "run" / made_store.name
 
 
 def test_a_backup_of_an_open_store_is_the_store(store: Path, tmp_path: Path) -> None:

@@ -27,14 +27,8 @@ from tests.crash.store_damage import (
     answers,
     copied_to,
     damaged,
-    make_store,
     postgres_damages,
 )
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_store(tmp_path_factory.mktemp("store"))
 
 
 # Some fifty cases of each.
@@ -50,9 +44,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_damage_is_found(
-    store: Path, tmp_path: Path, kind: str, share: float, at_least: int
+    made_store: Path, tmp_path: Path, kind: str, share: float, at_least: int
 ) -> None:
-    tally = damaged(store, tmp_path, kind, share, random.Random(kind))
+    tally = damaged(made_store, tmp_path, kind, share, random.Random(kind))
     assert tally.faults == []
     assert tally.counts.total() >= at_least
     if kind != "file":  # in a page of SQLite's there are bytes without a meaning
@@ -65,9 +59,9 @@ HOLDER = {f"claims.{one}" for one in ("generation", "commits", "worker", "pid", 
 """Who holds a unit, since when, and how often it was written: no count depends on it."""
 
 
-def test_damage_on_postgres_is_found(store: Path, postgres: Any) -> None:
+def test_damage_on_postgres_is_found(made_store: Path, postgres: Any) -> None:
     address = postgres.address("damaged")
-    copied_to(address, store)
+    copied_to(address, made_store)
     rng = random.Random(1)
     found = list(postgres_damages(address, 0.15, rng))
     assert [one for one in found if one[1] != "found" and one[0] not in HOLDER] == []
@@ -91,10 +85,10 @@ def test_damage_on_postgres_is_found(store: Path, postgres: Any) -> None:
     ],
 )
 def test_a_lost_store_on_postgres_is_not_begun_anew(
-    store: Path, postgres: Any, damage: str, fault: str
+    made_store: Path, postgres: Any, damage: str, fault: str
 ) -> None:
     address = postgres.address(f"lost_{crc32(damage.encode()):08x}")
-    copied = copy_store(str(store), address)
+    copied = copy_store(str(made_store), address)
     with psycopg.connect(parse_address(address).conninfo, autocommit=True) as other:
         other.execute(f"SET search_path = {parse_address(address).schema}")
         other.execute(damage)
@@ -104,7 +98,7 @@ def test_a_lost_store_on_postgres_is_not_begun_anew(
         with pytest.raises(StoreError, match=fault):
             open_store(address, {})
     if "DROP" not in damage:
-        assert copy_store(str(store), address, overwrite=True) == copied
+        assert copy_store(str(made_store), address, overwrite=True) == copied
 
 
 @pytest.mark.parametrize(
@@ -124,10 +118,10 @@ def test_a_lost_store_on_postgres_is_not_begun_anew(
     ],
 )
 def test_the_books_show_what_was_lost_with_its_checksum(
-    store: Path, tmp_path: Path, change: str, fault: str
+    made_store: Path, tmp_path: Path, change: str, fault: str
 ) -> None:
     for window in ("\"window\" = 'all'", "\"window\" = 'hour'"):
-        shutil.copytree(store.parent, tmp_path, dirs_exist_ok=True)
+        shutil.copytree(made_store.parent, tmp_path, dirs_exist_ok=True)
         path = tmp_path / "run.db"
         with closing(open_store(str(path))) as opened, opened.transaction() as connection:
             connection.execute(change.format(window))
@@ -135,7 +129,7 @@ def test_the_books_show_what_was_lost_with_its_checksum(
             check_store(str(path))
 
 
-def test_a_run_refuses_a_damaged_row(store: Path, tmp_path: Path) -> None:
+def test_a_run_refuses_a_damaged_row(made_store: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     for damage in (
         "UPDATE states SET reverted = X'80'",
@@ -144,7 +138,7 @@ def test_a_run_refuses_a_damaged_row(store: Path, tmp_path: Path) -> None:
         "INSERT INTO counters VALUES ('more', 1)",
         "DROP TABLE alerts",
     ):
-        path.write_bytes(store.read_bytes())
+        path.write_bytes(made_store.read_bytes())
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(damage)
         with pytest.raises(StoreError, match=r"the store is damaged: .*; restore a backup, or"):
@@ -153,9 +147,9 @@ def test_a_run_refuses_a_damaged_row(store: Path, tmp_path: Path) -> None:
             check_store(str(path))
 
 
-def test_an_update_of_a_damaged_row_leaves_it_damaged(store: Path, tmp_path: Path) -> None:
+def test_an_update_of_a_damaged_row_leaves_it_damaged(made_store: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    path.write_bytes(store.read_bytes())
+    path.write_bytes(made_store.read_bytes())
     opened = open_store(str(path))
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE quarantine SET raw = X'00' WHERE id = 1")
@@ -166,9 +160,9 @@ def test_an_update_of_a_damaged_row_leaves_it_damaged(store: Path, tmp_path: Pat
         check_store(str(path))
 
 
-def test_a_store_of_schema_1_is_opened_and_gets_checksums(store: Path, tmp_path: Path) -> None:
+def test_a_store_of_schema_1_is_opened_and_gets_checksums(made_store: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    shutil.copytree(store.parent, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(made_store.parent, tmp_path, dirs_exist_ok=True)
     path.with_name("run.db.lock").unlink()
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE checksums")

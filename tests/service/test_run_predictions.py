@@ -87,11 +87,18 @@ def hours(rows: list[dict[str, Any]], first: int, last: int) -> list[dict[str, A
     return [row for row in rows if first <= (row["time"] - START) // PANE < last]
 
 
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunSettings, Run, Any]:
+    """A run whose scores are shifted from the 20th hour on, for tests that only read."""
+    given = joined(tmp_path_factory.mktemp("counted") / "a.db")
+    return given, *ran(given, lists(stream(shift=0.6)))
+
+
 def test_the_panes_without_labels_are_compared_with_the_first_that_have_them(
-    tmp_path: Path,
+    counted: tuple[RunSettings, Run, Any],
 ) -> None:
     rows = stream(shift=0.6)
-    run, data = ran(joined(tmp_path / "a.db"), lists(rows))
+    _, run, data = counted
     found = data["predictions"]["hours"]
     # The watermark is that of the labels, in the hour before the last WAIT ones.
     late = found["series"]["immature"].index(True)
@@ -144,16 +151,16 @@ def test_an_estimate_that_fails_is_flagged(tmp_path: Path, flip: float, flagged:
     assert ("which has a chance of" in checks["accuracy"]["reason"]) is flagged
 
 
-def test_panes_that_still_fill_leave_time_for_the_others(tmp_path: Path) -> None:
-    given = joined(tmp_path / "store.db")
-    with opened(given) as run:
-        run.runner.run([Lists(lists(stream()), run.runner.positions, InTurn(50))])
-        evaluators, until = run.evaluators, run.data["predictions"]["hours"]["start"]
-        ticks = itertools.count()
-        # The clock lets three panes be compared in each report, fewer than still fill.
-        reports = PredictionReports(given, evaluators, clock=lambda: float(next(ticks)))
-        reports.labelled_until = int(datetime.fromisoformat(until).timestamp()) * 1_000_000
-        found = [reports.make("hours", since=None, seconds=6)[0] for _ in range(30)]
+def test_panes_that_still_fill_leave_time_for_the_others(
+    counted: tuple[RunSettings, Run, Any],
+) -> None:
+    given, run, data = counted
+    ticks = itertools.count()
+    # The clock lets three panes be compared in each report, fewer than still fill.
+    reports = PredictionReports(given, run.evaluators, clock=lambda: float(next(ticks)))
+    until = datetime.fromisoformat(data["predictions"]["hours"]["start"])
+    reports.labelled_until = int(until.timestamp()) * 1_000_000
+    found = [reports.make("hours", since=None, seconds=6)[0] for _ in range(30)]
     series = found[-1].series
     assert series is not None
     assert [value is None for value in series.drift["ks"]] == [True] * 10 + [False] * (HOURS - 10)
@@ -250,9 +257,8 @@ def test_several_classes_have_their_labels(tmp_path: Path) -> None:
     assert found["expected"] == {}
 
 
-def test_what_is_read_back_and_served_is_the_same(tmp_path: Path) -> None:
-    given = joined(tmp_path / "a.db")
-    run, data = ran(given, lists(stream()))
+def test_what_is_read_back_and_served_is_the_same(counted: tuple[RunSettings, Run, Any]) -> None:
+    given, run, data = counted
     with opened(given) as again:
         assert again.states == run.states
     publisher = Publisher()
