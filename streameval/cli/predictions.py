@@ -13,6 +13,7 @@ from streameval.cli.counting import (
     begun_in_parts,
     count_and_report,
 )
+from streameval.cli.gate import Gate
 from streameval.cli.options import (
     FilesArgument,
     FormatOption,
@@ -66,6 +67,7 @@ def predictions(
     (--metrics score_quantile:q=.9). Where no field is named, those are used whose names say what
     they are.
     """
+    gate = Gate.of(details.fail_if)
     evaluated.check_slices(details.slice_options())
     calls = options.metric_calls(metrics)
     sources = reading.sources(files)
@@ -79,10 +81,11 @@ def predictions(
         y_true=None,
         threshold=given.threshold,
         max_scores=given.max_scores,
-        intervals=details.intervals is not None,
-        also_kept=details.metrics,
+        intervals=details.intervals is not None or gate.needs_intervals,
+        also_kept=(*details.metrics, *gate.metrics),
     )
     details.check_window(spec.window)
+    gate.check(spec.slices, add="add")
     if spec.patterns:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
@@ -92,7 +95,9 @@ def predictions(
     def write(state: Evaluator | Comparison) -> bool:
         assert isinstance(state, Evaluator)
         result = result_of(state, calls, details)
-        write_result(result, format, counter.bad if counting.skip else None)
+        gate.judge(state, **details.judged)
+        write_result(result, format, counter.bad if counting.skip else None, gate)
         return pictures.draw(state, result, files, counter.bad)
 
     count_and_report(counter, chunks, sources, write, counting, shard)
+    gate.end()

@@ -45,6 +45,23 @@ def test_predictions_are_reported_saved_and_merged(run: Command, path: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("rule", "code", "text"),
+    [
+        ("positive_rate < 0.4", 0, ""),
+        ("positive_rate > 0.4", 4, "positive_rate"),
+        ("mean_score.low < 0.5", 4, "mean_score.low"),
+        ("slice.country support < 3", 4, "country=PT"),
+        ("slice.device support < 3", 2, "add --slice device"),
+        ("f1 < 0.8", 2, "f1 is about true labels"),
+    ],
+)
+def test_a_gate(run: Command, path: str, rule: str, code: int, text: str) -> None:
+    ended = run("predictions", path, "--score", "p", "--slice", "country", "--fail-if", rule)
+    assert ended.code == code
+    assert text in ended.err
+
+
+@pytest.mark.parametrize(
     ("options", "text"),
     [
         ("--score p --metrics roc_auc", "roc_auc is about true labels, which predictions do not"),
