@@ -218,10 +218,12 @@ def expected(rows):
 def computed(states):
     scores, ranking, losses = states
     found = {}
-    for state, kind in ((scores, LabelScores), (ranking, LabelRanking), (losses, LabelLosses)):
+    for state, kind in ((scores, LabelScores), (ranking, LabelRanking)):
         for function in READS[kind]:
             if hasattr(function, "__name__") and function.__name__ != "<lambda>":
                 found[function.__name__] = function(state)
+    found["label_log_loss"] = metrics.label_log_loss(losses)
+    found["label_brier_score"] = metrics.label_brier_score(losses)
     found["micro"] = metrics.label_roc_auc(scores, average="micro")
     found["micro AP"] = metrics.label_average_precision(scores, average="micro")
     return found
