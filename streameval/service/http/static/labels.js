@@ -104,7 +104,8 @@ function show(join) {
     stat("p99", text.duration(delay.p99), late("99 %"), within && delay.p99 !== null ? `delays within ± ${error}` : ""),
   );
   byId("labels-counts").replaceChildren(
-    ...COUNTS.filter(([key]) => key !== "partial_labels" || join[key]).map(([key, name, meaning]) => stat(name, text.whole(join[key]), meaning)));
+    ...COUNTS.filter(([key]) => key !== "partial_labels" || join[key])
+      .map(([key, name, meaning]) => stat(name, text.whole(join[key]), meaning)));
 }
 
 /** What coverage is measured over. @param {Api.Mature} mature */
