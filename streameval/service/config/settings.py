@@ -252,8 +252,8 @@ class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     final: Annotated[
         str | UnsetType,
         about(
-            """Multi-label: with `final = "final"` labels arrive one by one. Records of an id add
-            up, and its set counts with the record in which this field is true."""
+            """Multi-label: labels arrive one by one, and the set of an id counts with the record
+            in which this field is true."""
         ),
     ] = UNSET
 
