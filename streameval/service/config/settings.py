@@ -252,8 +252,8 @@ class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     final: Annotated[
         str | UnsetType,
         about(
-            """Multi-label: labels arrive one by one, and the set of an id counts with the record
-            in which this field is true."""
+            """Multi-label: with `final = "final"` labels arrive one by one, and the set of an id
+            counts with the record in which it is true."""
         ),
     ] = UNSET
 
