@@ -48,7 +48,7 @@ def figures() -> dict[str, bytes]:
     earlier = _sliced(0.9)
     for name, display in DISPLAYS.items():
         options = {} if name in ALONE else {"reference": earlier}
-        shown = _residuals() if name == "residuals" else ev
+        shown = _residuals() if name in ("residuals", "actual_vs_predicted") else ev
         found[f"figures/displays/{name}.svg"] = display.computed(shown, **options).to_svg().encode()
     return found
 

@@ -19,6 +19,7 @@ from streameval.events.values import FloatArray, Label
 from streameval.metrics.averages import check_choice
 from streameval.metrics.calibration import calibration_curve, quantile_calibration_curve
 from streameval.metrics.score_profiles import (
+    actual_vs_predicted,
     gain_curve,
     residual_distribution,
     score_distribution,
@@ -412,6 +413,12 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
                 "residuals",
                 residual_distribution,
                 {"regression": "residuals"},
+                served=True,
+            ),
+            CurveRow(
+                "actual_vs_predicted",
+                actual_vs_predicted,
+                {"regression": "prediction_histogram"},
                 served=True,
             ),
             CurveRow(

@@ -43,8 +43,9 @@ MetricName: TypeAlias = Literal[
 ]  # fmt: skip
 
 CurveName: TypeAlias = Literal[
-    "calibration", "calibration_quantile", "det", "gain", "pr_gain", "precision_recall",
-    "precision_recall_ovr", "residuals", "roc", "roc_ovr", "score_distribution", "threshold_metrics"
+    "actual_vs_predicted", "calibration", "calibration_quantile", "det", "gain", "pr_gain",
+    "precision_recall", "precision_recall_ovr", "residuals", "roc", "roc_ovr", "score_distribution",
+    "threshold_metrics"
 ]  # fmt: skip
 
 CutPointName: TypeAlias = Literal[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streameval.errors import MetricError, shown
-from streameval.events.values import FloatArray
+from streameval.events.values import FloatArray, Weight
 from streameval.metrics.class_metrics import F1, PRECISION, RECALL, SPECIFICITY
 from streameval.metrics.thresholds import (
     Counts,
@@ -22,13 +23,16 @@ from streameval.metrics.thresholds import (
 )
 from streameval.metrics.undefined import NO_EVENTS
 from streameval.states.error_residuals import ResidualIndex
+from streameval.states.prediction_histogram import LARGEST, PredictionHistogram, cell_edge
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [
+    "ActualVsPredicted",
     "GainCurve",
     "ResidualDistribution",
     "ScoreDistribution",
     "ThresholdMetrics",
+    "actual_vs_predicted",
     "gain_curve",
     "residual_distribution",
     "score_distribution",
@@ -165,8 +169,7 @@ def score_distribution(
     >>> histogram.positives.tolist(), histogram.negatives.tolist(), histogram.high.tolist()
     ([1, 1], [2, 0], [0.5, 1.0])
     """
-    if type(bins) is not int or not 1 <= bins <= 10_000:
-        raise MetricError(f"bins: expected a number of bins from 1 to 10000, got {shown(bins)}")
+    _check_bins(bins, 1, 10_000)
     scores, positives, negatives = index.groups()
     first, last = _limits(scores, limits)
     share = np.arange(bins + 1) / bins
@@ -215,6 +218,79 @@ def residual_distribution(
     # The index has one class only.
     found = score_distribution(residuals.index, bins=bins, limits=limits)
     return ResidualDistribution(found.low, found.high, found.negatives, found.reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ActualVsPredicted(CurveColumns):
+    """A histogram of true and predicted numbers: the events of each square that has some."""
+
+    true_low: FloatArray
+    true_high: FloatArray
+    predicted_low: FloatArray
+    predicted_high: FloatArray
+    events: Counts
+    reason: str = ""
+    _name: ClassVar[str] = "actual_vs_predicted"
+
+
+def actual_vs_predicted(
+    histogram: PredictionHistogram,
+    *,
+    bins: int = 40,
+    limits: tuple[float, float] | None = None,
+) -> ActualVsPredicted:
+    """How many events have their true and their predicted number in each square of a grid.
+
+    The squares with events, at most 500, ascending by the true number; a square has its lower
+    edges. Their sides are a power of two, the least with which there are at most `bins` along
+    either axis and which the state still tells apart. Squares that begin outside of `limits` are
+    left out. Raises MetricError where `bins` is not from 4 to 1,000, or the limits do not ascend.
+    Cost: O(squares).
+
+    >>> histogram = PredictionHistogram()
+    >>> for true, predicted in [(3.0, 2.5), (9.0, 9.5), (9.25, 9.75), (1.0, 7.0)]:
+    ...     histogram.update(true, predicted)
+    >>> cells = actual_vs_predicted(histogram, bins=8)
+    >>> cells.true_low.tolist(), cells.predicted_low.tolist(), cells.events.tolist()
+    ([0.0, 2.0, 8.0], [6.0, 2.0, 8.0], [1, 1, 2])
+    """
+    _check_bins(bins, 4, 1000)
+    true, predicted, events = histogram.cells()
+    first, last = (-LARGEST, LARGEST) if limits is None else _limits(true, limits)
+    kept = (np.minimum(true, predicted) >= first) & (np.maximum(true, predicted) <= last)
+    side = _shown_side(histogram.side, [true[kept], predicted[kept]], bins)
+    squares: dict[tuple[float, float], Weight] = {}
+    for one, other, inside, by in zip(true, predicted, kept, events, strict=True):
+        if inside:
+            square = cell_edge(float(one), side), cell_edge(float(other), side)
+            squares[square] = squares.get(square, 0) + by
+    low = np.array(sorted(squares), dtype=np.float64).reshape(-1, 2)
+    high = np.minimum(low + side, LARGEST)
+    weights = np.array([squares[square] for square in sorted(squares)])
+    reason = "" if len(low) else NO_EVENTS
+    return ActualVsPredicted(low[:, 0], high[:, 0], low[:, 1], high[:, 1], weights, reason)
+
+
+def _shown_side(side: float, axes: Sequence[FloatArray], bins: int) -> float:
+    """The least power of two, from this one on, with at most so many cells along each axis."""
+    ends = [(float(axis.min()), float(axis.max())) for axis in axes if len(axis)]
+    largest = max((abs(number) for pair in ends for number in pair), default=0.0)
+    if all(low == high for low, high in ends):
+        # A single square: of at most half the size of its numbers.
+        return max(side, math.ldexp(1.0, math.frexp(largest)[1] - 2))
+    half = max(high / 2 - low / 2 for low, high in ends)
+    # Both edges of a square are floats.
+    side = max(side, math.ulp(largest), math.ldexp(1.0, math.frexp(half)[1] - bins.bit_length()))
+    while any((cell_edge(high, side) - cell_edge(low, side)) / side >= bins for low, high in ends):
+        side *= 2
+    return side
+
+
+def _check_bins(bins: object, least: int, most: int) -> None:
+    if type(bins) is not int or not least <= bins <= most:
+        raise MetricError(
+            f"bins: expected a number of bins from {least} to {most}, got {shown(bins)}"
+        )
 
 
 def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -29,10 +29,11 @@ from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
 from streameval.evaluator.slices import slice_name
 from streameval.evaluator.track import TrackRow
 from streameval.evaluator.view import View
-from streameval.events.values import Label
+from streameval.events.values import FloatArray, IntArray, Label
 from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS, USUAL_METRICS
 from streameval.metrics.score_profiles import (
+    ActualVsPredicted,
     ResidualDistribution,
     ScoreDistribution,
     ThresholdMetrics,
@@ -290,6 +291,97 @@ class ResidualsDisplay(Display):
                 :func:`~streameval.metrics.score_profiles.residual_distribution`.
         """
         return cls.computed(evaluator, name=name, **params).plot(ax)
+
+
+@dataclass(eq=False, slots=True)
+class PredictionErrorDisplay(Display):
+    """Heat map of true against predicted numbers of a regression; a dotted line where both agree.
+
+    The darker a square, the more events are in it, by the logarithm of their number.
+
+    >>> ev = Evaluator("regression", metrics=["median_absolute_error"])
+    >>> _ = ev.update_many([3.0, 1.0, 2.0], [2.5, 2.5, 2.0])
+    >>> PredictionErrorDisplay.computed(ev, bins=4).cells.events.tolist()
+    [1, 1, 1]
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("median_absolute_error",)
+    cells: ActualVsPredicted
+
+    @classmethod
+    def computed(cls, evaluator: Source, *, name: str | None = None, **params: Any) -> Self:
+        """The display, not drawn yet."""
+        found = evaluator.curve("actual_vs_predicted", **params)
+        if found.reason:
+            raise InputError("actual_vs_predicted", expected="events", got=found.reason)
+        # The last square ends at the largest float.
+        widths = found.true_high - found.true_low, found.predicted_high - found.predicted_low
+        side = float(np.max(widths))
+        true, predicted = _Steps.of(found.true_low, side), _Steps.of(found.predicted_low, side)
+        weights = np.asarray(found.events, dtype=np.float64)
+        shares = np.zeros((true.count, predicted.count))
+        # The first row is drawn at the top.
+        rows = true.count - 1 - true.places(found.true_low)
+        shares[rows, predicted.places(found.predicted_low)] = 0.1 + 0.9 * np.log1p(
+            weights
+        ) / np.log1p(weights.max())
+        both = np.array([max(true.first, predicted.first), min(true.last, predicted.last)])
+        marks: list[Mark] = [Heatmap(shares)]
+        if both[0] < both[1]:
+            x, y = predicted.places(both) - 0.5, true.count - 0.5 - true.places(both)
+            marks.append(Line(x, y, color=MUTED, style="dotted"))
+        picture = Picture(
+            "Actual against predicted" + (f" of {one_line(name)}" if name else ""),
+            Axis(f"Predicted; events in the darkest: {weights.max():,.6g}", *predicted.axis()),
+            Axis("Actual; dotted: no error", *true.axis(down=True), reverse=True),
+            tuple(marks),
+            (5.0, 5.0),
+            grid=False,
+        )
+        return cls(picture, found)
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator: Source, ax: Any = None, *, name: str | None = None, **params: Any
+    ) -> Self:
+        """Compute and draw.
+
+        Args:
+            evaluator: An evaluator, or the view of a slice, that keeps its residuals: with
+                ``median_absolute_error`` in ``metrics=``.
+            ax: Matplotlib axes; those of a new figure by default.
+            name: For the title.
+            params: ``bins`` and ``limits`` of
+                :func:`~streameval.metrics.score_profiles.actual_vs_predicted`.
+        """
+        return cls.computed(evaluator, name=name, **params).plot(ax)
+
+
+class _Steps(NamedTuple):
+    """An axis in steps of one width, between two edges."""
+
+    first: float
+    last: float
+    width: float
+    count: int
+
+    @classmethod
+    def of(cls, edges: FloatArray, width: float) -> Self:
+        first, last = float(edges.min()), float(edges.max())
+        count = round(last / width - first / width) + 1
+        return cls(first, min(last + width, float(np.finfo(np.float64).max)), width, count)
+
+    def places(self, numbers: FloatArray) -> IntArray:
+        """The step that begins at each edge."""
+        return np.rint(numbers / self.width - self.first / self.width).astype(np.int64)
+
+    def axis(self, down: bool = False) -> tuple[tuple[float, float], tuple[tuple[float, str], ...]]:
+        """Range and ticks, at some of the edges."""
+        ticks = []
+        for step in range(0, self.count + 1, max(1, -(-self.count // 5))):
+            at = self.count - step if down else step
+            ticks.append((at - 0.5, f"{self.first + step * self.width:,.6g}"))
+        return (-0.5, self.count - 0.5), tuple(ticks)
 
 
 @dataclass(eq=False, slots=True)
@@ -729,6 +821,7 @@ DISPLAYS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "confusion": ConfusionMatrixDisplay,
         "score_distribution": ScoreDistributionDisplay,
         "residuals": ResidualsDisplay,
+        "actual_vs_predicted": PredictionErrorDisplay,
         "drift": DriftDisplay,
         "gain": GainCurveDisplay,
         "lift": LiftCurveDisplay,

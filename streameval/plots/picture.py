@@ -119,10 +119,10 @@ class VerticalLine:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """A matrix: shade by share, and a text in each cell."""
+    """A matrix: shade by share, and a text in each cell, if there are texts."""
 
     shares: FloatArray
-    texts: tuple[tuple[str, ...], ...]
+    texts: tuple[tuple[str, ...], ...] = ()
     small: bool = False
 
 

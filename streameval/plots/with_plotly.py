@@ -231,14 +231,15 @@ def _add_vertical_line(figure: Any, line: VerticalLine) -> None:
 def _add_heatmap(figure: Any, cells: Heatmap) -> None:
     figure.add_heatmap(
         z=cells.shares.tolist(),
-        text=[[text(cell) for cell in row] for row in cells.texts],
-        texttemplate="%{text}",
+        text=[[text(cell) for cell in row] for row in cells.texts] or None,
+        texttemplate="%{text}" if cells.texts else None,
         textfont={"size": 9 if cells.small else 13},
         colorscale="Blues",
         zmin=0,
         zmax=1,
         showscale=False,
-        hovertemplate="true %{y}, predicted %{x}: %{text}<extra></extra>",
+        hovertemplate="true %{y}, predicted %{x}: %{text}<extra></extra>" if cells.texts else None,
+        hoverinfo=None if cells.texts else "skip",
     )
 
 

@@ -375,15 +375,19 @@ def _vertical_line(frame: _Frame, line: VerticalLine) -> Iterator[str]:
 def _heatmap(frame: _Frame, cells: Heatmap) -> Iterator[str]:
     rows, columns = cells.shares.shape
     width, height = frame.width / columns, frame.height / rows
-    size = min(_FONT + 1, max(6.0, width / (0.6 * max(len(t) for row in cells.texts for t in row))))
+    longest = max((len(text) for row in cells.texts for text in row), default=1)
+    size = min(_FONT + 1, max(6.0, width / (0.6 * longest)))
+    # A text is legible on the darkest shade, on a light page and on a dark one.
+    darkest = 0.6 if cells.texts else 1.0
     yield f'<g text-anchor="middle" font-size="{size:.1f}">'
-    for row, texts in enumerate(cells.texts):
-        for column, text in enumerate(texts):
-            x, y = column * width, row * height
-            place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-            # The text is legible on the darkest shade, on a light page and on a dark one.
-            shade = f'fill="{COLORS[0]}" fill-opacity="{0.6 * cells.shares[row, column]:.2f}"'
-            yield f"<rect {place} {shade}/>"
+    for (row, column), share in np.ndenumerate(cells.shares):
+        if not share and not cells.texts:
+            continue
+        x, y = column * width, row * height
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        yield f'<rect {place} fill="{COLORS[0]}" fill-opacity="{darkest * share:.2f}"/>'
+        if cells.texts:
+            text = cells.texts[row][column]
             yield _text(x + width / 2, y + height / 2, text, ' dy="0.35em"')
     yield "</g>"
 

@@ -52,6 +52,7 @@ from streameval.states.label_sets import LabelSetCounts
 from streameval.states.label_squares import LabelSquares
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
+from streameval.states.prediction_histogram import PredictionHistogram
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.score_index import ScoreIndex
@@ -122,6 +123,8 @@ class StateRow:
     """States beside which it is kept where intervals were requested, and only then."""
     requested_only: bool = False
     """Whether it is kept only where ``metrics=`` names a metric that reads it."""
+    kept_beside: frozenset[str] = frozenset()
+    """States beside which it is kept, for a curve: no metric reads it."""
     counts_some: bool = False
     """Whether it may count fewer events than another of its feed, whatever the weights."""
     of_probabilities: bool = False
@@ -333,6 +336,15 @@ STATES: dict[str, StateRow] = {
             weighted_sum=weighted_sum.index,
             refuses=_REGRESSION,
             requested_only=True,
+        ),
+        _row(
+            "prediction_histogram",
+            PredictionHistogram,
+            _REGRESSION,
+            _NUMBERS,
+            input="labels",
+            requested_only=True,
+            kept_beside=frozenset({"residuals"}),
         ),
         _row(
             "error_moments",

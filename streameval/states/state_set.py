@@ -129,6 +129,7 @@ class StatePlan:
             row
             for row in states_of(task, STATES)
             if row.name in named
+            or row.kept_beside & named
             or (temporal and row.ordered)
             or (
                 intervals

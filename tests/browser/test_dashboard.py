@@ -1767,7 +1767,7 @@ def test_a_run_of_one_model_has_no_panel_of_models(show: Show) -> None:
 @pytest.mark.parametrize("counted", [{"task": "regression"}], indirect=True)
 def test_a_run_of_numbers(counted: tuple[CountedRun, Shown]) -> None:
     run, shown = counted
-    shown.open().drawn(charts=2)
+    shown.open().drawn(charts=3)
     expect(shown.page.locator("#what")).to_have_text("Regression")
     value = run.evaluators["all"]["mean_absolute_error"]
     expect(shown.tile("mean_absolute_error").locator(".value")).to_have_text(f"{value:.4f}")
@@ -1780,6 +1780,15 @@ def test_a_run_of_numbers(counted: tuple[CountedRun, Shown]) -> None:
     first, last = columns["low"][0], columns["high"][-1]
     expect(chart).to_have_attribute("aria-label", f"Residuals from {first:.4f} to {last:.4f}")
     expect(chart.locator(".bars .point")).to_have_count(40)
+    columns = shown.ask("api/curves/actual_vs_predicted")["columns"]
+    assert sum(columns["events"]) == 900
+    expect(shown.page.locator("#actual_vs_predicted-chart")).to_have_attribute(
+        "aria-label", re.compile(f"in {len(columns['events'])} squares, actual from")
+    )
+    drawn = shown.page.evaluate(
+        "document.getElementById('actual_vs_predicted-chart').data[0].z.flat().map(Math.expm1)"
+    )
+    assert sorted(round(one) for one in drawn if one) == sorted(columns["events"])
     expect(shown.page.locator("#time-legend")).to_have_text("Band: the 95 % interval of each pane.")
     assert shown.complaints == []
 

@@ -29,6 +29,7 @@ from streameval.metrics.thresholds import threshold_table
 from streameval.states.class_scores import ClassScores
 from streameval.states.error_residuals import ResidualIndex
 from streameval.states.moments import ScoreMoments
+from streameval.states.prediction_histogram import LARGEST, PredictionHistogram
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from tests.properties.test_metrics_ranking import columns, index_of
@@ -199,14 +200,16 @@ def every_curve() -> list[Any]:
     several = ClassScores()
     for true, cat in (("cat", 0.75), ("dog", 0.5), ("dog", 1.0)):
         several.update(true, {"cat": cat, "dog": 1 - cat})
-    residuals = ResidualIndex()
+    residuals, histogram = ResidualIndex(), PredictionHistogram()
     for true, predicted in ((3.0, 2.5), (1.0, 2.5), (2.0, 2.0)):
         residuals.update(true, predicted)
+        histogram.update(true, predicted)
     states = {
         "index": index,
         "probability": sums,
         "class_scores": several,
         "residuals": residuals,
+        "prediction_histogram": histogram,
     }
     curves = [row.function(states[next(iter(row.states.values()))]) for row in CURVES.values()]
     return [*curves, threshold_table(index, [0.5, math.inf]), binormal_roc(moments)]
@@ -238,10 +241,37 @@ def test_the_registry_names_each_curve_as_its_record_does() -> None:
     assert set(CURVES) == {
         *("roc", "precision_recall", "det", "pr_gain", "calibration"),
         *("calibration_quantile", "roc_ovr", "precision_recall_ovr"),
-        *("gain", "threshold_metrics", "score_distribution", "residuals"),
+        *("gain", "threshold_metrics", "score_distribution", "residuals", "actual_vs_predicted"),
     }
     for curve in every_curve()[:-2]:
         assert curve.to_dict()["curve"] in CURVES
+
+
+NUMBERS = st.one_of(st.floats(-9, 9), st.floats(-LARGEST / 2, LARGEST / 2), st.just(-LARGEST))
+
+
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=40), st.sampled_from([4, 10, 1000])
+)
+def test_squares_have_their_events(events: list[tuple[float, float]], bins: int) -> None:
+    histogram = PredictionHistogram()
+    for event in events:
+        histogram.update(*event)
+    cells = CURVES["actual_vs_predicted"].function(histogram, bins=bins)
+    left = list(events)
+    for true, true_end, predicted, predicted_end, count in zip(*cells, strict=True):
+        inside = [
+            (y, p)
+            for y, p in left
+            if true <= y <= true_end and predicted <= p <= predicted_end
+            if (y < true_end or y == LARGEST) and (p < predicted_end or p == LARGEST)
+        ]
+        assert len(inside) == count
+        left = [one for one in left if one not in inside]
+    assert left == []
+    assert max(len(np.unique(low)) for low in (cells.true_low, cells.predicted_low)) <= bins
+    few = CURVES["actual_vs_predicted"].function(histogram, bins=bins, limits=(-1.0, 1.0))
+    assert sum(few.events) == len(few.events) == 0 or few.true_low.max() <= 1.0
 
 
 def moments_of(positives: list[float], negatives: list[float]) -> ScoreMoments:

@@ -61,7 +61,8 @@ def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
     every = available_displays(scored(200), intervals=0.9, reference=scored(90, seed=2))
     shown = {name: display for name, display, _ in every}
     numbers = se.Evaluator("regression", metrics=["max_error"]).update_many([1.0, 2.0], [1.5, 1.0])
-    shown["residuals"] = DISPLAYS["residuals"].computed(numbers)
+    for name in ("residuals", "actual_vs_predicted"):
+        shown[name] = DISPLAYS[name].computed(numbers)
     assert set(shown) == set(DISPLAYS)
     for name, display in shown.items():
         assert display is not None, name

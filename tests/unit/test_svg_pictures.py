@@ -67,7 +67,7 @@ def test_every_display_is_an_element_with_its_axes_and_legend() -> None:
     shown = [
         *available_displays(scored(), intervals=0.9, reference=scored(0.3)),
         *available_displays(classes(), reference=classes()),
-        *available_displays(numbers(), names=["residuals"]),
+        *available_displays(numbers(), names=["residuals", "actual_vs_predicted"]),
     ]
     assert {name for name, display, _ in shown if display} == set(DISPLAYS)
     for name, display, _ in shown:

@@ -127,6 +127,7 @@ class Curve(Struct, frozen=True, forbid_unknown_fields=True):
 
     roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold (one shorter).
     calibration: observed, predicted, weight, low, high. residuals: low, high, events.
+    actual_vs_predicted: true_low, true_high, predicted_low, predicted_high, events of each square.
     """
 
     curve: Annotated[str, note(enum=list(EVERY_SERVED_CURVE))]

@@ -1,5 +1,5 @@
 // @ts-check
-// ROC, precision and recall, calibration; of numbers their residuals.
+// ROC, precision and recall, calibration; of numbers their residuals, and true against predicted.
 
 import { clear, draw, legend, lineOf } from "./charts.js";
 import { byId, control, hiddenNote, make, note, options, section, setText } from "./dom.js";
@@ -26,6 +26,10 @@ const CURVES = {
   residuals: {
     title: "Residuals", picture: residuals,
     about: "Events by what their true number is above the predicted one; left of 0 predictions are too high.",
+  },
+  actual_vs_predicted: {
+    title: "Actual against predicted", picture: actualVsPredicted,
+    about: "Events by both numbers, the more the stronger. On the dotted line there is no error; above it predictions are too low.",
   },
 };
 /** @typedef {keyof typeof CURVES} Name */
@@ -226,6 +230,46 @@ function residuals([{ columns: { low, high, events } }]) {
     },
   }));
 }
+
+/** @param {Drawn[]} all */
+function actualVsPredicted([{ columns }]) {
+  const ends = columns.true_high.concat(columns.predicted_high).map(Number);
+  // The last square ends at the largest float.
+  const width = Math.max(...columns.true_low.concat(columns.predicted_low).map((low, n) => ends[n] - Number(low)));
+  const [rows, across] = [steps(columns.true_low, width), steps(columns.predicted_low, width)];
+  /** @type {(number | null)[][]} */
+  const shares = rows.map(() => across.map(() => null));
+  const about = rows.map(() => across.map(() => ""));
+  columns.events.forEach((count, n) => {
+    const row = stepOf(rows, width, columns.true_low[n]);
+    const column = stepOf(across, width, columns.predicted_low[n]);
+    shares[row][column] = Math.log1p(count ?? 0);
+    const [actual, predicted] = ["true", "predicted"].map((name) =>
+      `${text.value(columns[`${name}_low`][n])} to ${text.value(columns[`${name}_high`][n])}`);
+    about[row][column] = `actual ${actual}<br>predicted ${predicted}<br>${text.plural(count ?? 0, "event")}`;
+  });
+  const line = [Math.max(rows[0], across[0]), Math.min(rows[rows.length - 1], across[across.length - 1])];
+  const words = `Actual against predicted numbers in ${text.plural(columns.events.length, "square")}, ` +
+    `actual from ${text.value(rows[0] - width / 2)} to ${text.value(rows[rows.length - 1] + width / 2)}`;
+  draw("actual_vs_predicted-chart", words, (theme) => ({
+    data: [{
+      type: "heatmap", z: shares, x: across, y: rows, text: about, hoverongaps: false, zmin: 0,
+      colorscale: theme.ramp, showscale: false, hovertemplate: "%{text}<extra></extra>",
+    }, dashed(theme, line, line)],
+    layout: { xaxis: { title: "predicted" }, yaxis: { title: "actual" } },
+  }));
+}
+
+/** The middles of the squares along an axis. @param {Columns[string]} low @param {number} width */
+function steps(low, width) {
+  const edges = low.map(Number);
+  const [first, last] = [Math.min(...edges), Math.max(...edges)];
+  const count = Math.round(last / width - first / width) + 1;
+  return Array.from({ length: count }, (_, n) => first + (n + 0.5) * width);
+}
+
+/** @param {number[]} middles @param {number} width @param {number | null} low */
+const stepOf = (middles, width, low) => Math.round(Number(low) / width - middles[0] / width + 0.5);
 
 /** @param {string} words @param {Theme} theme @param {"left" | "right"} side @param {number} height */
 function corner(words, theme, side, height) {

@@ -33,7 +33,8 @@ const TASKS = {
   regression: {
     name: "Regression", labels: () => "", prediction: { y_pred: 2.9 }, truth: () => 3.2,
     panels: ["curves"],
-    without: "Residuals are kept where evaluator.metrics names median_absolute_error, residual_quantile or max_error.",
+    without: "Residuals, and actual against predicted numbers, are kept where evaluator.metrics names " +
+      "median_absolute_error, residual_quantile or max_error.",
   },
 };
 
