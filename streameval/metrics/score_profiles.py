@@ -265,7 +265,8 @@ def actual_vs_predicted(
             square = cell_edge(float(one), side), cell_edge(float(other), side)
             squares[square] = squares.get(square, 0) + by
     low = np.array(sorted(squares), dtype=np.float64).reshape(-1, 2)
-    high = np.minimum(low + side, LARGEST)
+    with np.errstate(over="ignore"):
+        high = np.minimum(low + side, LARGEST)
     weights = np.array([squares[square] for square in sorted(squares)])
     reason = "" if len(low) else NO_EVENTS
     return ActualVsPredicted(low[:, 0], high[:, 0], low[:, 1], high[:, 1], weights, reason)

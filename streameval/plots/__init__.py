@@ -2,7 +2,7 @@
 
 >>> from streameval.plots import DISPLAYS
 >>> sorted(DISPLAYS)[:3]
-['calibration', 'confusion', 'det']
+['actual_vs_predicted', 'calibration', 'confusion']
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def test_undefined_curves_tell_why(name: str) -> None:
     ev = se.Evaluator()
     if "regression" in CURVES[name].states:
         ev = se.Evaluator("regression", metrics=["median_absolute_error"])
-        with pytest.raises(se.InputError, match=r"^residuals: expected events, got no event"):
+        with pytest.raises(se.InputError, match=rf"^{name}: expected events, got no event"):
             plots.plot_curve(ev, name)
         return
     if "binary" not in CURVES[name].states:

@@ -253,8 +253,11 @@ function actualVsPredicted([{ columns }]) {
     `actual from ${text.value(rows[0] - width / 2)} to ${text.value(rows[rows.length - 1] + width / 2)}`;
   draw("actual_vs_predicted-chart", words, (theme) => ({
     data: [{
-      type: "heatmap", z: shares, x: across, y: rows, text: about, hoverongaps: false, zmin: 0,
-      colorscale: theme.ramp, showscale: false, hovertemplate: "%{text}<extra></extra>",
+      type: "heatmap", z: shares, x: across, y: rows, text: about, hoverongaps: false,
+      // A square with one event is seen too.
+      zmin: -0.15 * Math.log1p(Math.max(...columns.events.map(Number))),
+      // Without gaps Plotly takes a quicker way that writes a style attribute.
+      colorscale: theme.ramp, showscale: false, xgap: 0.01, ygap: 0.01, hovertemplate: "%{text}<extra></extra>",
     }, dashed(theme, line, line)],
     layout: { xaxis: { title: "predicted" }, yaxis: { title: "actual" } },
   }));
