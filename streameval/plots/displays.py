@@ -319,16 +319,17 @@ class PredictionErrorDisplay(Display):
         side = float(np.max(widths))
         true, predicted = _Steps.of(found.true_low, side), _Steps.of(found.predicted_low, side)
         weights = np.asarray(found.events, dtype=np.float64)
-        shares = np.zeros((true.count, predicted.count))
+        shares = np.zeros((true.steps, predicted.steps))
         # The first row is drawn at the top.
-        rows = true.count - 1 - true.places(found.true_low)
+        rows = true.steps - 1 - true.places(found.true_low)
         shares[rows, predicted.places(found.predicted_low)] = 0.1 + 0.9 * np.log1p(
             weights
         ) / np.log1p(weights.max())
         both = np.array([max(true.first, predicted.first), min(true.last, predicted.last)])
         marks: list[Mark] = [Heatmap(shares)]
         if both[0] < both[1]:
-            x, y = predicted.places(both) - 0.5, true.count - 0.5 - true.places(both)
+            down = true.steps - true.places(both)
+            x, y = (ends.astype(np.float64) - 0.5 for ends in (predicted.places(both), down))
             marks.append(Line(x, y, color=MUTED, style="dotted"))
         picture = Picture(
             "Actual against predicted" + (f" of {one_line(name)}" if name else ""),
@@ -363,13 +364,13 @@ class _Steps(NamedTuple):
     first: float
     last: float
     width: float
-    count: int
+    steps: int
 
     @classmethod
     def of(cls, edges: FloatArray, width: float) -> Self:
         first, last = float(edges.min()), float(edges.max())
-        count = round(last / width - first / width) + 1
-        return cls(first, min(last + width, float(np.finfo(np.float64).max)), width, count)
+        steps = round(last / width - first / width) + 1
+        return cls(first, min(last + width, float(np.finfo(np.float64).max)), width, steps)
 
     def places(self, numbers: FloatArray) -> IntArray:
         """The step that begins at each edge."""
@@ -378,10 +379,10 @@ class _Steps(NamedTuple):
     def axis(self, down: bool = False) -> tuple[tuple[float, float], tuple[tuple[float, str], ...]]:
         """Range and ticks, at some of the edges."""
         ticks = []
-        for step in range(0, self.count + 1, max(1, -(-self.count // 5))):
-            at = self.count - step if down else step
+        for step in range(0, self.steps + 1, max(1, -(-self.steps // 5))):
+            at = self.steps - step if down else step
             ticks.append((at - 0.5, f"{self.first + step * self.width:,.6g}"))
-        return (-0.5, self.count - 0.5), tuple(ticks)
+        return (-0.5, self.steps - 0.5), tuple(ticks)
 
 
 @dataclass(eq=False, slots=True)
