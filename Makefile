@@ -103,8 +103,9 @@ test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in some three minu
 	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow" tests/unit tests/properties
 
 # The versions of Python that are here, of which the newest runs what README.md names, and that of
-# the main environment. pip brings the newest packages that each version allows.
-MINORS = $(foreach minor,11 12 13 14 15 16,$(if $(call interpreter,python3.$(minor)),$(minor)))
+# the main environment. pip brings the newest packages that each version allows. Of Python 3.11 beside
+# newer ones test-oldest says enough.
+MINORS = $(foreach minor,12 13 14 15 16,$(if $(call interpreter,python3.$(minor)),$(minor)))
 MAIN = $(shell $(INTERPRETER) -c 'import sys; print(sys.version_info.minor)')
 
 define on-python
@@ -112,7 +113,7 @@ $(MAKE) PYTHON=python3.$(1) VENV=$(if $(filter $(MAIN),$(1)),$(VENV),$(VENV)-3.$
 
 endef
 
-test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and test-all on the newest
+test-pythons:  ## test-fast on every Python from 3.12 on that is here; demo and test-all on the newest
 	$(eval minors := $(or $(MINORS),$(MAIN)))
 	$(foreach minor,$(minors),$(call on-python,$(minor),$(if $(filter $(lastword $(minors)),$(minor)),demo test-all,test-fast)))
 
@@ -257,8 +258,8 @@ RUNS ?= 2000
 mutants: $(VENV)/.stamp-test  ## 200 small changes of the package, one after the other: which of them no test notices; TESTS= folders
 	$(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) $(if $(MOST),--most $(MOST)) $(if $(TESTS),--tests $(TESTS)) --seed $(SEED)
 
-coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
-	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)
+coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell, ONLY= a section's function
+	$(BIN)/python -m benchmarks.coverage --runs $(RUNS) $(if $(ONLY),--only $(ONLY))
 
 # RIVER= and TORCHMETRICS= are source trees, as the wheels of these have no test files. With both,
 # and not BOUNDED, benchmarks/peers.md is written. torchmetrics' tests need what
@@ -313,7 +314,7 @@ define sanitized
 cd build/sanitize && $(1) STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace --force
 cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
   LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(2)
+  ../../$(BIN)/python -m pytest $(PARALLEL) -q -p no:cacheprovider $(2)
 endef
 
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
