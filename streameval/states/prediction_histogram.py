@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streameval.errors import StateError
-from streameval.events.values import FloatArray, Weight
+from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.fields import Fields, cell_weights, same_forms
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.cell_sums import weights_of_rows
@@ -22,8 +22,8 @@ LEAST_LEVEL, MOST_LEVEL = -1074, 1023
 LARGEST = float(np.finfo(np.float64).max)
 """Its negative stands for −2**1024, the edge of a cell that no float is."""
 
-_NEAR = 2.0**20
-"""Up to so many cells from 0 cells are known by small integers."""
+_NEAR, _SMALLEST = 2.0**20, 2.0**-1022
+"""Up to so many cells from 0, whose side has an inverse, cells are known by small integers."""
 
 
 def cell_edge(number: float, side: float) -> float:
@@ -51,9 +51,10 @@ def _weighted_cells(
     true: FloatArray, predicted: FloatArray, side: float, weight: WeightArray | None
 ) -> Iterator[tuple[tuple[float, float], Weight]]:
     """The cells of a batch, with the weight of each."""
-    if max(float(np.abs(column).max()) for column in (true, predicted)) / side < _NEAR:
-        # A table of small integers takes a fraction of the time of sorting.
-        one, other = (np.floor_divide(column, side).astype(int) for column in (true, predicted))
+    largest = max(float(np.abs(column).max()) for column in (true, predicted))
+    if largest / side < _NEAR and side > _SMALLEST:
+        # A table of small integers takes a tenth of the time of dividing and sorting.
+        one, other = (_steps(column, side) for column in (true, predicted))
         for (first, second), total in weights_of_rows((one, other), weight):
             yield (max(first * side, -LARGEST), max(second * side, -LARGEST)), total
         return
@@ -61,6 +62,15 @@ def _weighted_cells(
     cells, codes = np.unique(_pairs(*edges), return_inverse=True)
     totals = total_weight_by_group(codes, len(cells), weight)
     yield from zip(zip(cells.real.tolist(), cells.imag.tolist()), totals)  # noqa: B905
+
+
+def _steps(numbers: FloatArray, side: float) -> IntArray:
+    """How many sides from 0 the cell of each number begins."""
+    with np.errstate(over="ignore", under="ignore"):
+        steps = np.floor(numbers * (1.0 / side))
+        # A quotient that is too small for a float has lost its sign.
+        steps -= steps * side > numbers
+    return steps.astype(np.int64)
 
 
 class PredictionHistogram(SumVector):
@@ -119,28 +129,33 @@ class PredictionHistogram(SumVector):
         self._values[0] += weight
         self._add_cell(terms, weight)
         # A removal that is refused is undone: until then there may be a cell more.
-        if weight > 0 and len(self._cells) > self.MOST:
-            self._fit(*self._edges())
+        if weight > 0:
+            self._fit()
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         for part in chunks(len(y_true)):
             true, predicted = y_true[part], given[part]
-            if len(self._cells) + len(true) > self.MOST and self.side < 1e-300:
-                self._fit(true, predicted)
+            if self.side == math.ldexp(1.0, LEAST_LEVEL):
+                self._widen(self._fitting(true, predicted))
             by = None if weight is None else weight[part]
             for cell, total in _weighted_cells(true, predicted, self.side, by):
                 self._values[0] += total
                 self._add_cell(cell, total)
-            self._fit(*self._edges())
+            self._fit()
 
     def _edges(self) -> tuple[FloatArray, FloatArray]:
         edges = np.array(list(self._cells), dtype=np.float64).reshape(-1, 2)
         return edges[:, 0], edges[:, 1]
 
-    def _fit(self, true: FloatArray, predicted: FloatArray) -> None:
-        """Double the side until these are in few enough cells."""
+    def _fit(self) -> None:
+        """Double the side until there are few enough cells."""
+        if len(self._cells) > self.MOST:
+            self._widen(self._fitting(*self._edges()))
+
+    def _fitting(self, true: FloatArray, predicted: FloatArray) -> float:
+        """The least side, from the present one on, with which these are in few enough cells."""
         if len(true) <= self.MOST:
-            return
+            return self.side
         low, high = math.frexp(self.side)[1] - 1, MOST_LEVEL
         while low < high:
             level = (low + high) // 2
@@ -150,7 +165,7 @@ class PredictionHistogram(SumVector):
                 high = level
             else:
                 low = level + 1
-        self._widen(math.ldexp(1.0, low))
+        return math.ldexp(1.0, low)
 
     def _widen(self, side: float) -> None:
         """Join the cells that one of this side contains."""
@@ -168,7 +183,7 @@ class PredictionHistogram(SumVector):
         self._widen(other.side)
         super()._merge(other, times)
         if times > 0:
-            self._fit(*self._edges())
+            self._fit()
 
     def _fault(self, terms: Any = None) -> str:
         sound = self._values[0] >= 0 and (terms is None or self._cells.get(terms, 0) >= 0)
