@@ -94,7 +94,6 @@ from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Kernel
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
-from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.estimate_check import check_estimates, has_held
 from streameval.uncertainty.expected import EXPECTED, expected, state_read
 from streameval.uncertainty.interval import (
@@ -218,10 +217,10 @@ class ViewContext:
                 raise MetricError(f"{metric} is not for {adjective} tasks")
             if not self.plan.serves(state):
                 rows = {one.name: one.states for one in task_metrics(self.plan.task)}
-                # Drift and expected metrics are computed of a state, and are no metrics to keep.
-                none = metric in DRIFTS or metric.startswith("expected ")
-                of_state = [name for name, states in rows.items() if states == (state,)]
-                kept = of_state[0] if none and metric not in rows and of_state else metric
+                # Curves, drift and expected metrics read a state, and are no metrics to keep.
+                reads = [(state,), *((other,) for other in row.kept_beside)]
+                of_state = [name for name, states in rows.items() if states in reads]
+                kept = of_state[0] if metric not in rows and of_state else metric
                 how = f"this evaluator keeps other metrics: add {kept!r} to metrics="
                 if row.ordered:
                     how = _OF_ORDER

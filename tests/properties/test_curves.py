@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from fractions import Fraction
 from itertools import pairwise
 from statistics import NormalDist
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import MetricError
+from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.binormal import BinormalModel, binormal_auc, binormal_model, binormal_roc
 from streameval.metrics.curves import (
     CURVES,
@@ -245,6 +247,18 @@ def test_the_registry_names_each_curve_as_its_record_does() -> None:
     }
     for curve in every_curve()[:-2]:
         assert curve.to_dict()["curve"] in CURVES
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [(row.name, task) for row in CURVES.values() for task in row.states]
+)
+def test_what_a_curve_reads_is_kept_as_its_refusal_says(name: str, task: str) -> None:
+    other = "mean_error" if task == "regression" else "accuracy"
+    with pytest.raises(MetricError) as refused:
+        Evaluator(task, metrics=[other]).curve(name)
+    named = re.search(r"add '(\w+)' to metrics=", str(refused.value))
+    assert named
+    assert Evaluator(task, metrics=[named[1]]).curve(name) is not None
 
 
 NUMBERS = st.one_of(st.floats(-9, 9), st.floats(-LARGEST / 2, LARGEST / 2), st.just(-LARGEST))

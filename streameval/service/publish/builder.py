@@ -740,12 +740,8 @@ def _curves(view: View) -> dict[str, Curve]:
 
 def _thinned(curve: Any) -> Any:
     """The curve with at most 500 points: both ends, and others evenly between."""
-    columns = {
-        field.name: column
-        for field in dataclasses.fields(curve)
-        if isinstance(column := getattr(curve, field.name), np.ndarray)
-    }
-    length = max(map(len, columns.values()), default=0)
+    columns = curve.columns()
+    length = max(map(len, columns.values()))
     if length <= _CURVE_POINTS:
         return curve
     kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64))
