@@ -259,11 +259,7 @@ class JointCounts(JointCells):
             fields.refuse("true", expected, occurring)
         if bool(n) != bool(models):
             fields.refuse("models", "a number of models where there are events", models)
-        weight, exact = fields.cell_weights("weight")
-        if len(weight) != n:
-            fields.refuse("weight", f"{n} weights", len(weight))
-        if self._exact != exact:
-            fields.refuse("weight", "ints where exact, else floats", fields["weight"])
+        weight = fields.cells("weight", n)
         for has, width in ((False, 0), (True, models)):
             rows = np.flatnonzero(scored == has)
             if len(rows):

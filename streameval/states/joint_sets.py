@@ -104,14 +104,12 @@ class JointSets(JointCells):
     def _read(self, fields: Fields) -> None:
         models = fields.integer("models", 0, MAX_MODELS)
         sizes = fields.array("sizes", np.int64)
-        weights, exact = fields.cell_weights("cells")
+        weights = fields.cells("cells")
         n = len(weights)
         if bool(n) != bool(models) or models == 1:
             fields.refuse("models", "a number of models where there are events", models)
         if len(sizes) != n * (1 + 2 * models):
             fields.refuse("sizes", f"{n * (1 + 2 * models)} values", len(sizes))
-        if n and exact != self._exact:
-            fields.refuse("cells", "ints where exact, else floats", fields["cells"])
         table = sizes.reshape(n, 1 + 2 * models)
         true, hits, predicted = table[:, :1], table[:, 1::2], table[:, 2::2]
         if not ((hits >= 0) & (hits <= np.minimum(true, predicted))).all():

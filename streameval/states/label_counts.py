@@ -178,7 +178,7 @@ class LabelCounts(CellSums):
         return new
 
     @classmethod
-    def _of_settings(cls, fields: Fields) -> LabelCounts:
+    def _of_settings(cls, fields: Fields, *settings: Any) -> LabelCounts:
         closed = fields.labels(key="closed", ascending=False) if "closed" in fields else None
         return cls.of_closed(None if closed is None else tuple(closed))
 

@@ -31,6 +31,7 @@ class LabelLosses(LabelColumns):
     __slots__ = ("bins",)
     NAME = "label_losses"
     SETTINGS = ("bins",)
+    KEYS = LabelColumns.KEYS | {"bins"}
 
     def __init__(self, declared: tuple[Label, ...] | None = None, *, bins: int = 10) -> None:
         super().__init__(declared)
@@ -46,8 +47,8 @@ class LabelLosses(LabelColumns):
         return type(self)(self.declared, bins=self.bins)
 
     @classmethod
-    def _of_settings(cls, fields: Fields, declared: tuple[Label, ...] | None) -> Self:
-        return cls(declared, bins=fields.integer("bins", 1, MOST_BINS))
+    def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
+        return cls(*settings, bins=fields.integer("bins", 1, MOST_BINS))
 
     @classmethod
     def _scaled_column(cls, parts: Parts, unit: int) -> Form:
@@ -62,28 +63,19 @@ class LabelLosses(LabelColumns):
     @classmethod
     def from_scores(cls, scores: LabelScores, bins: int) -> Self:
         """The losses of the events of another state, to the same bits."""
-        new = cls(scores.declared, bins=bins)
-        new._exact, new._total, new._missed = scores._exact, scores._total, scores._missed.copy()
-        for label, index in scores._columns.items():
-            new._columns[label] = ProbabilitySums.from_blocks(index.group_blocks(), bins)
-        return new
+        columns = {
+            label: ProbabilitySums.from_blocks(index.group_blocks(), bins)
+            for label, index in scores._columns.items()
+        }
+        return cls(scores.declared, bins=bins)._holding(scores, columns)
 
     def of_label(self, label: Label) -> ProbabilitySums:
         """The sums of one label, zeros included, as those of a binary task; O(bins)."""
         column = self._columns.get(label)
         sums = self._new() if column is None else column.copy()
         for positive, weight in zip((True, False), self.zeros(label), strict=True):
+            if type(weight) is float:
+                sums._promote()
             if weight:
-                zeros = self._new()
-                zeros.update(positive, 0.0)
-                if type(weight) is int:
-                    sums.merge(zeros, weight)
-                else:
-                    sums.merge(ProbabilitySums.from_state(self._times(zeros, weight)))
+                sums.add_whole(positive, 0.0, weight)
         return sums
-
-    @staticmethod
-    def _times(sums: ProbabilitySums, weight: float) -> Form:
-        """The written form of sums of float weight."""
-        numerator, denominator = float(weight).as_integer_ratio()
-        return ProbabilitySums.scaled([(sums.to_state(), numerator)], denominator)

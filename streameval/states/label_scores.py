@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class LabelScores(LabelColumns):
     __slots__ = ("max_scores",)
     NAME = "label_scores"
     SETTINGS = ("max_scores",)
+    KEYS = LabelColumns.KEYS | {"max_scores"}
 
     def __init__(
         self, declared: tuple[Label, ...] | None = None, *, max_scores: int | None = None
@@ -60,9 +61,9 @@ class LabelScores(LabelColumns):
         return type(self)(self.declared, max_scores=self.max_scores)
 
     @classmethod
-    def _of_settings(cls, fields: Fields, declared: tuple[Label, ...] | None) -> Self:
+    def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
         try:
-            return cls(declared, max_scores=fields["max_scores"])
+            return cls(*settings, max_scores=fields["max_scores"])
         except InputError as error:
             raise StateError(f"{cls.NAME}.{error}") from None
 
@@ -162,10 +163,7 @@ class LabelScores(LabelColumns):
 
     def with_columns(self, columns: dict[Label, ScoreIndex]) -> LabelScores:
         """The same events with other scores but 0, all of them kept."""
-        new = LabelScores(self.declared)
-        new._exact, new._total, new._missed = self._exact, self._total, self._missed.copy()
-        new._columns = columns
-        return new
+        return LabelScores(self.declared)._holding(self, columns)
 
     def true_count(self, label: Label) -> Weight:
         """The weight of the events that have a label."""

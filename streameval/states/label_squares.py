@@ -22,13 +22,13 @@ from streameval.states.sums.loss_terms import (
     loss_column,
     portable_log,
 )
-from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.states.sums.sum_vector import DeclaredSums, Field
 
 _LEAST = LEAST_LOSS * FRACTION
 _EIGHTH = LOG_LOSS_SCALE**-0.5
 
 
-class LabelSquares(SumVector):
+class LabelSquares(DeclaredSums):
     """Σ of the squares of each event's metrics, of a closed list of labels.
 
     Without such a list how many labels an event ranks is not known when it is counted: then
@@ -41,9 +41,8 @@ class LabelSquares(SumVector):
     (0.25, 0.25, 0.0625)
     """
 
-    __slots__ = ("_ranking", "declared")
+    __slots__ = ("_ranking",)
     NAME = "label_squares"
-    VALIDATED = True
 
     weight = Field[Weight]()
     precision = Field[Weight](None, UNIT)
@@ -58,24 +57,13 @@ class LabelSquares(SumVector):
     """Σ weight · Brier term²."""
 
     def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
-        super().__init__()
-        self.declared = declared
+        super().__init__(declared)
         self._ranking = LabelRanking(declared)
 
-    def _empty(self) -> LabelSquares:
-        return LabelSquares(self.declared)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return LabelSquares.restored, (self.to_state(), self.declared)
-
-    @classmethod
-    def restored(cls, form: Any, declared: tuple[Label, ...] | None) -> LabelSquares:
-        """The state that was written, with its closed list; raises StateError."""
-        new = cls.from_state(form)
-        if declared is None and any(new._values):
-            Fields(form, cls.NAME, cls.KEYS).refuse("weight", "0 without labels", new.weight)
-        new.declared, new._ranking = declared, LabelRanking(declared)
-        return new
+    def _read(self, fields: Fields) -> None:
+        super()._read(fields)
+        if self.declared is None and any(self._values):
+            fields.refuse("weight", "0 without labels", self.weight)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int]]:
         if self.declared is None:

@@ -384,7 +384,7 @@ STATES: dict[str, StateRow] = {
             _MULTILABEL,
             _LABEL_SCORES,
             make=lambda plan: LabelSquares(plan.labels),
-            read=lambda plan, form: LabelSquares.restored(form, plan.labels),
+            read=lambda plan, form: LabelSquares.from_state(form, plan.labels),
             kept_for_intervals_of=frozenset({"label_ranking", "label_losses"}),
         ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),

@@ -172,11 +172,9 @@ class CellSums(SumVector):
                 expected = f"a number from 0 to {self.MOST}" if self.MOST else "a number from 0"
                 fields.refuse_at(outside, name, expected, column)
                 columns.append(column.tolist())
-        weights, exact = fields.cell_weights("cells")
+        weights = fields.cells("cells")
         if any(len(column) != len(weights) for column in columns):
             fields.refuse("cells", f"{len(columns[0])} weights", len(weights))
-        if len(weights) and exact != self._exact:
-            fields.refuse("cells", "ints where exact, else floats", fields["cells"])
         self._cells = dict(zip(zip(*columns, strict=True), weights, strict=True))
         if not same_forms(self.to_state(), fields):
             raise StateError(f"{self.NAME}: expected distinct cells that ascend")

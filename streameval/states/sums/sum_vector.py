@@ -25,6 +25,7 @@ from streameval.events.event import EventBatch
 from streameval.events.truth import positive_column
 from streameval.events.values import (
     MAX_WEIGHT,
+    Label,
     Weight,
     canonical_weight,
     check_same_length,
@@ -410,10 +411,10 @@ class SumVector:
                 setattr(self, name, getattr(read, name))
 
     @classmethod
-    def from_state(cls, data: Any) -> Self:
-        """The state that :meth:`to_state` wrote; raises StateError."""
+    def from_state(cls, data: Any, *settings: Any) -> Self:
+        """The state that :meth:`to_state` wrote, of settings beside it; raises StateError."""
         fields = Fields(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
-        new = cls._of_settings(fields)
+        new = cls._of_settings(fields, *settings)
         new._exact = fields.exact
         new._read(fields)
         if fault := new._fault():
@@ -421,10 +422,10 @@ class SumVector:
         return new
 
     @classmethod
-    def _of_settings(cls, fields: Fields) -> Self:
-        """A state without events, of the settings that were written."""
+    def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
+        """A state without events, of the settings that were written, or stand beside the form."""
         key, least, largest = cls.SIZE
-        return cls(fields.integer(key, least, largest)) if key else cls()
+        return cls(fields.integer(key, least, largest)) if key else cls(*settings)
 
     def _read(self, fields: Fields) -> None:
         for key, field in self.FIELDS.items():
@@ -495,3 +496,20 @@ class SumVector:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of weight {self.weight}>"
+
+
+class DeclaredSums(SumVector):
+    """The base of sums over sets of labels, whose closed list is written once for all states."""
+
+    __slots__ = ("declared",)
+    VALIDATED = True
+
+    def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
+        super().__init__()
+        self.declared = declared
+
+    def _empty(self) -> Self:
+        return type(self)(self.declared)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self).from_state, (self.to_state(), self.declared)
