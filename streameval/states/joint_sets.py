@@ -55,12 +55,16 @@ class JointSets(JointCells):
     WHAT = "sets"
     KEYS = frozenset({"exact", "models", "sizes", "cells"})
 
-    def columns(self) -> SetColumns:
-        """The cells, ascending."""
+    def _table(self) -> tuple[IntArray, Any]:
+        """A row for each cell, ascending, and the weights as they are written."""
         cells = sorted(self._cells.items())
         table = np.array([key for key, _ in cells], dtype=np.int64)
-        table = table.reshape(len(cells), 1 + 2 * self.models)
         weight = cell_weights([weight for _, weight in cells], exact=self._exact)
+        return table.reshape(len(cells), 1 + 2 * self.models), weight
+
+    def columns(self) -> SetColumns:
+        """The cells, ascending."""
+        table, weight = self._table()
         if type(weight) is list:
             weight = np.array(weight, dtype=object)
         return SetColumns(table[:, 0], table[:, 1::2], table[:, 2::2], weight)
@@ -90,16 +94,9 @@ class JointSets(JointCells):
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        cells = self.columns()
-        table = np.empty((len(cells.true), 1 + 2 * self.models), dtype=np.int64)
-        table[:, 0], table[:, 1::2], table[:, 2::2] = cells.true, cells.hits, cells.predicted
-        weight = cells.weight.tolist() if cells.weight.dtype == object else cells.weight
-        return {
-            "exact": self._exact,
-            "models": self.models,
-            "sizes": table.ravel(),
-            "cells": weight,
-        }
+        table, weight = self._table()
+        form = {"exact": self._exact, "models": self.models}
+        return {**form, "sizes": table.ravel(), "cells": weight}
 
     def _read(self, fields: Fields) -> None:
         models = fields.integer("models", 0, MAX_MODELS)
