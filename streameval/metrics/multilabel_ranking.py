@@ -15,7 +15,7 @@ from streameval.events.values import Label, Weight
 from streameval.metrics import calibration, probability
 from streameval.metrics.averages import check_choice, exact_sum
 from streameval.metrics.metric import MULTILABEL, Metric
-from streameval.metrics.multiclass import Share, mean_of_shares
+from streameval.metrics.multiclass import Share, mean_of_shares, mean_of_values, share_of_floats
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
@@ -53,25 +53,19 @@ def _without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
     return [label for label, reason in reasons.items() if reason and (both or reason == _NO_LABEL)]
 
 
-def left_out_labels(
-    metric: Metric, scores: LabelScores, undefined: float | None = None
-) -> list[Label]:
+def left_out_labels(metric: Metric, scores: LabelScores) -> list[Label]:
     """The labels that a mean over labels leaves out, as they have no value."""
     average = metric.fixed.get("average")
     if average == "micro" or coarsened(scores) or not scores.weight:
-        return []
-    if undefined is not None and undefined == undefined:
         return []
     labels = _without_value(scores, both=metric.name.startswith("roc_auc"))
     # A label without weight contributes nothing to a weighted mean.
     return [label for label in labels if average == "macro" or scores.true_count(label)]
 
 
-def left_out_rankings(
-    metric: Metric, ranking: LabelRanking, undefined: float | None = None
-) -> Weight:
+def left_out_rankings(metric: Metric, ranking: LabelRanking) -> Weight:
     """The weight of the events that a mean over events leaves out, as they have no value."""
-    if metric.name not in _LEFT_OUT or (undefined is not None and undefined == undefined):
+    if metric.name not in _LEFT_OUT:
         return 0
     return ranking.weight - ranking.weight_with(all_labels=_LEFT_OUT[metric.name])
 
@@ -110,12 +104,11 @@ def label_roc_auc(
 
 def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
     """The AUC of a label inside a mean."""
-    positives, negatives = scores.sides(label)
-    if not (positives and negatives):
-        return Share(0, 0, weight)
     if not scores.exact:
-        return Share(area(scores.index(label)), 1.0, weight)
-    return Share(scores.twice_u(label), 2 * positives * negatives, weight)
+        return share_of_floats(area(scores.index(label)), weight)
+    positives, negatives = scores.sides(label)
+    pairs = positives * negatives
+    return Share(scores.twice_u(label) if pairs else 0, 2 * pairs, weight)
 
 
 def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True) -> float:
@@ -155,14 +148,9 @@ def label_average_precision(
             values[label] = undefined_value(_NO_LABEL, undefined, label)
     if average is None:
         return values
-    weights: dict[Label, Weight] = dict.fromkeys(values, 1)
-    if average == "weighted":
-        weights = {label: scores.true_count(label) for label in values}
-    held = [label for label, value in values.items() if value == value and weights[label]]
-    if not held:
-        return _no_label(scores, undefined, both=False)
-    total = exact_sum([weights[label] for label in held])
-    return math.fsum(weights[label] * values[label] for label in held) / total
+    weights = {label: scores.true_count(label) if average == "weighted" else 1 for label in values}
+    value = mean_of_values(values, weights)
+    return _no_label(scores, undefined, both=False) if value is None else value
 
 
 # Losses

@@ -282,19 +282,17 @@ def root_mean_squared_log_error(ratios: RatioSums, *, undefined: float | None = 
     """
     if reason := _no_logarithm(ratios):
         return undefined_value(reason, undefined)
-    numerator, denominator = ratios.log_squares.as_integer_ratio()
-    weight, over = ratios.count.as_integer_ratio()
-    if not weight:
-        return undefined_value(NO_EVENTS, undefined)
-    return nearest_root(numerator * over, denominator * weight)
+    return _mean_of(ratios.log_squares, ratios, undefined, nearest_root)
 
 
-def _mean_of(total: ExactSum, ratios: RatioSums, undefined: float | None) -> float:
+def _mean_of(
+    total: ExactSum, ratios: RatioSums, undefined: float | None, rounded: Any = nearest_float
+) -> float:
     numerator, denominator = total.as_integer_ratio()
     weight, over = ratios.count.as_integer_ratio()
     if not weight:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(numerator * over, denominator * weight)
+    return float(rounded(numerator * over, denominator * weight))
 
 
 def _no_logarithm(ratios: RatioSums) -> str:

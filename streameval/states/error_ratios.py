@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +33,10 @@ class RatioTerms(NamedTuple):
     """None where a number is −1 or less."""
 
 
-def _log1p(x: float) -> float:
+def _log1p(x: Any, log: Callable[[Any], Any] = portable_log) -> Any:
     """ln(1 + x) with the same bits everywhere, to some units in the last place."""
     u = 1.0 + x
-    return portable_log(u) + (x - (u - 1.0)) / u
+    return log(u) + (x - (u - 1.0)) / u
 
 
 def ratio_terms(true: float, predicted: float) -> RatioTerms:
@@ -54,12 +55,6 @@ def ratio_terms(true: float, predicted: float) -> RatioTerms:
         difference = _log1p(true) - _log1p(predicted)
         square = difference * difference
     return RatioTerms(percentage, far, symmetric, square)
-
-
-def _log1p_many(x: FloatArray) -> FloatArray:
-    u = 1.0 + x
-    result: FloatArray = portable_log_many(u) + (x - (u - 1.0)) / u
-    return result
 
 
 class RatioColumns(NamedTuple):
@@ -97,7 +92,7 @@ def ratio_columns(true: FloatArray, predicted: FloatArray) -> RatioColumns:
         true, predicted = np.where(outside, 0.0, true), np.where(outside, 0.0, predicted)
     else:
         outside = None
-    difference = _log1p_many(true) - _log1p_many(predicted)
+    difference = _log1p(true, portable_log_many) - _log1p(predicted, portable_log_many)
     return RatioColumns(percentage, far, symmetric, difference * difference, outside)
 
 

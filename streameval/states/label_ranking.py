@@ -64,7 +64,8 @@ class RankedGroup(NamedTuple):
         false = labels - self.true
         tied = self.reached - self.above - self.group
         below = false - (self.reached - self.found)
-        return self.group * (2 * below + tied), 2 * self.true * false
+        pairs = 2 * self.true * false
+        return self.group * (2 * below + tied), pairs + (pairs == 0)
 
     def coverage(self, labels: int) -> tuple[int, int]:
         """How many labels to take to have all true ones, in the lowest of their groups."""
@@ -88,12 +89,12 @@ def _units(term: tuple[int, int]) -> int:
 
 
 def group_of(key: Key, labels: int) -> RankedGroup:
-    """The group of a key, among so many labels."""
+    """The group of a key, or of columns of keys, among so many labels."""
     true, found, group, above, reached = key
-    if reached < 0:
-        reached += labels + 1
-        above += labels + 1 if above < 0 else 0
-    return RankedGroup(true, found, group, above, reached)
+    above_bottom = (reached < 0) * (labels + 1)
+    return RankedGroup(
+        true, found, group, above + (above < 0) * above_bottom, reached + above_bottom
+    )
 
 
 class LabelRanking(DeclaredSums):

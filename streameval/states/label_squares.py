@@ -26,6 +26,7 @@ from streameval.states.sums.sum_vector import DeclaredSums, Field
 
 _LEAST = LEAST_LOSS * FRACTION
 _EIGHTH = LOG_LOSS_SCALE**-0.5
+_TERMS = (RankedGroup.precision, RankedGroup.wrong_pairs, RankedGroup.right_pairs)
 
 
 class LabelSquares(DeclaredSums):
@@ -71,9 +72,7 @@ class LabelSquares(DeclaredSums):
         labels, true = len(self.declared), len(y_true)
         keys = self._ranking._terms_of(y_true, given, None)
         groups = [group_of(key, labels) for key in keys if len(key) == 5] if true else []
-        shares = [_sum(group.precision(labels) for group in groups)]
-        shares += [_sum(group.wrong_pairs(labels) for group in groups)]
-        shares += [_sum(group.right_pairs(labels) for group in groups if true < labels)]
+        shares = [_sum(term(group, labels) for group in groups) for term in _TERMS]
         loss = brier = 0.0
         count = 0
         for label in self.declared:
@@ -105,19 +104,10 @@ class LabelSquares(DeclaredSums):
         # By score, and by label in the declared order: in that order a single event adds.
         entries = entries_of(batch, self._ranking._order)
         own, columns = next(iter(entries.groups(true)), (true[:0], (true[:0],) * 5))
-        group: Any = RankedGroup(*columns)
-        if (group.reached < 0).any():
-            bottom = group.reached < 0
-            group.reached[bottom] += labels + 1
-            group.above[bottom & (group.above < 0)] += labels + 1
-        mixed = group.true < labels
-        parts: list[Any] = [
-            group.precision(labels),
-            group.wrong_pairs(labels),
-            group.right_pairs(labels),
+        group = group_of(columns, labels)
+        shares = [
+            _by_event(own, np.true_divide(*term(group, labels)), len(batch)) for term in _TERMS
         ]
-        parts[2] = parts[2][0] * mixed, np.where(mixed, parts[2][1], 1)
-        shares = [_by_event(own, np.true_divide(*part), len(batch)) for part in parts]
         shares += self._losses(batch, entries)
         sums = [len(batch) if by is None else total_weight(by)]
         sums += [sum_units(x * x, by) for x in shares]
