@@ -133,7 +133,6 @@ HAMMING = Rule(
     definition="share of (event, label) pairs that were predicted wrong",
     parts=lambda c, t, p, s: (t + p - 2 * c, s),
     needs=("all",),
-    example="",
     direction="down",
 )
 BALANCED_ACCURACY = Rule(
@@ -148,7 +147,6 @@ BALANCED_ACCURACY = Rule(
         else (s - p, s)
     ),
     needs=("all",),
-    example="",
 )
 MATTHEWS = Rule(
     name="matthews_corrcoef",
@@ -156,7 +154,6 @@ MATTHEWS = Rule(
     definition="correlation of having a label and being predicted it",
     parts=lambda c, t, p, s: ((c * s - t * p) * abs(c * s - t * p), t * (s - t) * p * (s - p)),
     needs=("true", "others true", "predicted", "others predicted"),
-    example="",
     root=True,
     low=-1.0,
 )
@@ -166,7 +163,6 @@ KAPPA = Rule(
     definition="agreement of a label and its prediction beyond chance",
     parts=lambda c, t, p, s: (2 * (c * s - t * p), t * (s - p) + p * (s - t)),
     needs=("either", "others either"),
-    example="",
     low=-1.0,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -362,76 +362,12 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     return _with_others(value, n, ranking.weight, undefined)
 
 
-# Rows of the registry: name, function, definition, and what differs from the usual.
-
-_UP: dict[str, Any] = {}
-_DOWN = {"direction": "down"}
-_ERROR = {"direction": "down", "high": math.inf}
-
-_OF_LABELS: tuple[tuple[Callable[..., Any], str, str], ...] = (
-    (label_roc_auc, "roc_auc", "AUC"),
-    (label_average_precision, "average_precision", "average precision"),
-)
-_OF_RANKINGS: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
-    (
-        "roc_auc_samples",
-        roc_auc_samples,
-        "mean over events of the AUC of the scores of their labels",
-        _UP,
-    ),
-    (
-        "average_precision_samples",
-        average_precision_samples,
-        "mean over events of the average precision of the ranking of their labels",
-        _UP,
-    ),
-    (
-        "label_ranking_average_precision",
-        label_ranking_average_precision,
-        "mean over events and their labels of the share of true labels among those of at least "
-        "its score",
-        {"synonyms": ("lrap", "label_ranking_average_precision_score")},
-    ),
-    (
-        "label_ranking_loss",
-        label_ranking_loss,
-        "mean over events of the share of pairs of a true and a false label in the wrong order",
-        {**_DOWN, "synonyms": ("ranking_loss",)},
-    ),
-    (
-        "coverage_error",
-        coverage_error,
-        "mean over events of how many labels to take, by score, to have all true ones",
-        {**_ERROR, "synonyms": ("coverage",)},
-    ),
-    (
-        "precision_at_k",
-        precision_at_k,
-        "mean over events of the share of true labels among the k of the highest scores",
-        {"params": ("k",), "family": "bootstrap"},
-    ),
-    (
-        "recall_at_k",
-        recall_at_k,
-        "mean over events of the share of their labels among the k of the highest scores",
-        {"params": ("k",), "family": "bootstrap"},
-    ),
-)
-_OF_LOSSES: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
-    ("log_loss", label_log_loss, "mean over labels of the binary log loss", _ERROR),
-    ("brier_score", label_brier_score, "mean over labels of the binary Brier score", _DOWN),
-    (
-        "expected_calibration_error",
-        label_calibration_error,
-        "mean over labels of the expected calibration error, over bins",
-        {**_DOWN, "family": "bootstrap"},
-    ),
-)
-
-
 def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
-    for function, name, what in _OF_LABELS:
+    for function, name, what in (
+        (label_roc_auc, "roc_auc", "AUC"),
+        (label_average_precision, "average_precision", "average precision"),
+    ):
         for average, words in (
             ("macro", f"mean over labels of the {what}"),
             ("micro", f"{what} of all pairs of an event and a label"),
@@ -445,11 +381,64 @@ def score_rows() -> Iterator[Metric]:
                 tasks=MULTILABEL,
                 fixed=MappingProxyType({"average": average}),
             )
-    row = functools.partial(Metric, tasks=MULTILABEL)
-    of: Mapping[str, Any]
-    for name, function, definition, of in _OF_RANKINGS:
-        of = {"state": "label_ranking", "family": "label_ranking", **of}
-        yield row(name=name, function=function, definition=definition, **of)
-    for name, function, definition, of in _OF_LOSSES:
-        of = {"state": "label_losses", "family": "label_ranking", "params": ("average",), **of}
-        yield row(name=name, function=function, definition=definition, **of)
+    yield _ranking_row(roc_auc_samples, "mean over events of the AUC of the scores of their labels")
+    yield _ranking_row(
+        average_precision_samples,
+        "mean over events of the average precision of the ranking of their labels",
+    )
+    yield _ranking_row(
+        label_ranking_average_precision,
+        "mean over events and their labels of the share of true labels among those of at least "
+        "its score",
+        synonyms=("lrap", "label_ranking_average_precision_score"),
+    )
+    yield _ranking_row(
+        label_ranking_loss,
+        "mean over events of the share of pairs of a true and a false label in the wrong order",
+        direction="down",
+        synonyms=("ranking_loss",),
+    )
+    yield _ranking_row(
+        coverage_error,
+        "mean over events of how many labels to take, by score, to have all true ones",
+        direction="down",
+        high=math.inf,
+        synonyms=("coverage",),
+    )
+    yield _ranking_row(
+        precision_at_k,
+        "mean over events of the share of true labels among the k of the highest scores",
+        params=("k",),
+        family="bootstrap",
+    )
+    yield _ranking_row(
+        recall_at_k,
+        "mean over events of the share of their labels among the k of the highest scores",
+        params=("k",),
+        family="bootstrap",
+    )
+    losses = functools.partial(
+        Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
+    )
+    of: dict[str, Any]
+    for name, function, definition, of in (
+        ("log_loss", label_log_loss, "binary log loss", {"high": math.inf}),
+        ("brier_score", label_brier_score, "binary Brier score", {}),
+        (
+            "expected_calibration_error",
+            label_calibration_error,
+            "expected calibration error, over bins",
+            {"family": "bootstrap"},
+        ),
+    ):
+        of = {"family": "label_ranking", **of}
+        yield losses(
+            name=name, function=function, definition=f"mean over labels of the {definition}", **of
+        )
+
+
+def _ranking_row(function: Callable[..., float], definition: str, **columns: Any) -> Metric:
+    usual = {"state": "label_ranking", "family": "label_ranking", "tasks": MULTILABEL}
+    return Metric(
+        name=function.__name__, function=function, definition=definition, **{**usual, **columns}
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -55,7 +56,7 @@ class LabelScores(LabelColumns):
         return ScoreIndex(max_scores=self.max_scores)
 
     def _held(self, column: ScoreIndex) -> Weight:
-        return _total(column, True) + _total(column, False)
+        return sum(_sides(column))
 
     def _empty(self) -> Self:
         return type(self)(self.declared, max_scores=self.max_scores)
@@ -95,11 +96,10 @@ class LabelScores(LabelColumns):
 
     def sides(self, label: Label) -> tuple[Weight, Weight]:
         """The weight of the events that have a label, and of the others."""
-        positives, negatives = self.zeros(label)
         index = self._columns.get(label)
-        if index is None:
-            return positives, negatives
-        return positives + _total(index, True), negatives + _total(index, False)
+        own = (0, 0) if index is None else _sides(index)
+        positives, negatives = map(add, self.zeros(label), own)
+        return positives, negatives
 
     def twice_u(self, label: Label) -> int:
         """Twice the weight of the pairs in which an event with the label outscores another one.
@@ -170,12 +170,12 @@ class LabelScores(LabelColumns):
         return self.sides(label)[0]
 
 
-def _total(index: ScoreIndex, positive: bool) -> Weight:
-    """The weight of one side; of floats the same in any order."""
+def _sides(index: ScoreIndex) -> tuple[Weight, Weight]:
+    """The weight of the positives, and of the negatives; of floats the same in any order."""
     if index.exact:
-        return index.positives if positive else index.negatives
-    groups = index.groups()
-    return math.fsum((groups.positives if positive else groups.negatives).tolist())
+        return index.positives, index.negatives
+    _, positives, negatives = index.groups()
+    return math.fsum(positives.tolist()), math.fsum(negatives.tolist())
 
 
 def area(index: ScoreIndex) -> float:

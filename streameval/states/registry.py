@@ -304,7 +304,7 @@ STATES: dict[str, StateRow] = {
             make=lambda plan: LabelCounts.of_closed(plan.labels),
             # The plan holds the closed list of labels, as of a confusion.
             write=lambda counts: counts.to_state(occurring=True),
-            read=lambda plan, form: LabelCounts.of_closed(plan.labels).restored(form),
+            read=lambda plan, form: LabelCounts.from_state(form, plan.labels),
         ),
         _row(
             "label_sets",

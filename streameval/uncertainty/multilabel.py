@@ -173,17 +173,14 @@ def _label_slopes(
         smooth, slopes = derivatives(rule, c, t, p, every)
         by = [slope / len(found) for slope in slopes]
         return {label: (row[0], by) for label, row in found.items()}, smooth
-    if average == "macro":
-        size = len(found)
-        return (
-            {label: (row[0], [slope / size for slope in row[4]]) for label, row in found.items()},
-            math.fsum(row[3] for row in found.values()) / size,
-        )
-    shares = {label: row[1][1] / row[2] for label, row in found.items()}
+    by_support = average == "weighted"
+    shares = {label: row[1][1] / row[2] if by_support else 1.0 for label, row in found.items()}
     weight = math.fsum(shares.values())
     smooth = math.fsum(shares[label] * row[3] for label, row in found.items()) / weight
     slopes_of = {}
     for label, (table, _, _, value, slopes) in found.items():
         by_correct, by_true, by_predicted = (shares[label] * slope / weight for slope in slopes)
-        slopes_of[label] = table, (by_correct, by_true + (value - smooth) / weight, by_predicted)
+        if by_support:
+            by_true += (value - smooth) / weight
+        slopes_of[label] = table, (by_correct, by_true, by_predicted)
     return slopes_of, smooth

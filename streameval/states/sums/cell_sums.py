@@ -176,7 +176,8 @@ class CellSums(SumVector):
         if any(len(column) != len(weights) for column in columns):
             fields.refuse("cells", f"{len(columns[0])} weights", len(weights))
         self._cells = dict(zip(zip(*columns, strict=True), weights, strict=True))
-        if not same_forms(self.to_state(), fields):
+        form = self.to_state()
+        if not same_forms({key: form[key] for key in fields}, fields):
             raise StateError(f"{self.NAME}: expected distinct cells that ascend")
         most, _ = self._about(self._values[0])
         if any(weight > most for weight in weights):
