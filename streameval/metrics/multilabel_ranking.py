@@ -20,7 +20,7 @@ from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
 from streameval.states.label_losses import LabelLosses
-from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup, Term
+from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup
 from streameval.states.label_scores import LabelScores, area
 
 __all__ = [
@@ -189,19 +189,16 @@ label_calibration_error = functools.partial(_of_labels, calibration.expected_cal
 
 
 def _sample_mean(
-    ranking: LabelRanking, term: Term, undefined: float | None, *, n: Weight, certain: Weight = 0
+    ranking: LabelRanking, total: Any, undefined: float | None, *, n: Weight, certain: Weight = 0
 ) -> float:
-    """The mean of a term over events of weight n; of those, the term of ``certain`` ones is 1."""
+    """The mean of terms of this sum over events of weight n; of those, ``certain`` ones have 1."""
     if not ranking.weight:
         return undefined_value(NO_EVENTS, undefined)
     if not n:
         some = ranking.weight - ranking.weight_of_empty
         return undefined_value(_ONE_SIDED if some else "no event has a label", undefined)
-    value: float
-    if ranking.exact:
-        value = (ranking.summed(term) + (int(certain) << BITS)) / (int(n) << BITS)
-    else:
-        value = (ranking.summed(term) + certain) / n
+    unit = 1 << BITS if ranking.exact else 1
+    value = (total + certain * unit) / (n * unit)
     return _with_others(value, n, ranking.weight, undefined)
 
 
@@ -235,7 +232,9 @@ def label_ranking_average_precision(
     0.5
     """
     n, certain = ranking.weight, ranking.weight_of_empty
-    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n, certain=certain)
+    return _sample_mean(
+        ranking, ranking.summed(RankedGroup.precision), undefined, n=n, certain=certain
+    )
 
 
 def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -254,7 +253,7 @@ def average_precision_samples(ranking: LabelRanking, *, undefined: float | None 
     (0.5, 0.25)
     """
     n = ranking.weight_with(all_labels=True)
-    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n)
+    return _sample_mean(ranking, ranking.summed(RankedGroup.precision), undefined, n=n)
 
 
 def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -271,7 +270,7 @@ def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> 
     >>> coverage_error(ranking)
     2.0
     """
-    return _sample_mean(ranking, RankedGroup.coverage, undefined, n=ranking.weight)
+    return _sample_mean(ranking, ranking.summed(RankedGroup.coverage), undefined, n=ranking.weight)
 
 
 def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -287,7 +286,9 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
     >>> label_ranking_loss(ranking)
     0.5
     """
-    return _sample_mean(ranking, RankedGroup.wrong_pairs, undefined, n=ranking.weight)
+    return _sample_mean(
+        ranking, ranking.summed(RankedGroup.wrong_pairs), undefined, n=ranking.weight
+    )
 
 
 def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -305,7 +306,7 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     0.5
     """
     n = ranking.weight_with(all_labels=False)
-    return _sample_mean(ranking, RankedGroup.right_pairs, undefined, n=n)
+    return _sample_mean(ranking, ranking.summed(RankedGroup.right_pairs), undefined, n=n)
 
 
 def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
@@ -352,14 +353,10 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     (0.0, 1.0)
     """
     hits, n = list(_hits(ranking, k)), ranking.weight_with(all_labels=True)
-    if not n:
-        reason = "no event has a label" if ranking.weight else NO_EVENTS
-        return undefined_value(reason, undefined)
+    total: Any = math.fsum(weight / true for true, weight in hits)
     if ranking.exact:
-        value = sum((int(weight) << BITS) // true for true, weight in hits) / (int(n) << BITS)
-    else:
-        value = math.fsum(weight / true for true, weight in hits) / n
-    return _with_others(value, n, ranking.weight, undefined)
+        total = sum((int(weight) << BITS) // true for true, weight in hits)
+    return _sample_mean(ranking, total, undefined, n=n)
 
 
 def score_rows() -> Iterator[Metric]:

@@ -45,41 +45,32 @@ class CellColumn(NamedTuple):
 
 def cell_columns(batch: EventBatch) -> Iterator[CellColumn]:
     """Each label that an event of a batch has, or scores other than 0."""
-    labels, weight, length = batch.labels, batch.weight, len(batch)
-    true = _by_code(batch.y_true, len(labels))
+    labels, weight = batch.labels, batch.weight
+    nothing: IntArray = np.zeros(0, np.int64)
+    true = {labels[code]: rows for code, (rows, _) in _by_code(batch.y_true, len(labels)).items()}
+    scored: dict[Label, tuple[Any, FloatArray]]
     if isinstance(batch.score, LabelRows):
         values: Any = batch.score.values
-        scored = _by_code(batch.score, len(labels), values != 0.0)
-        columns: Iterable[tuple[Label, Any, FloatArray]] = (
-            (labels[code], rows, values[cells]) for code, (rows, cells) in scored.items()
-        )
+        found = _by_code(batch.score, len(labels), values != 0.0)
+        scored = {labels[code]: (rows, values[cells]) for code, (rows, cells) in found.items()}
     else:
-        columns = (
-            (label, None, np.ascontiguousarray(batch.score[:, at]))
-            for at, label in enumerate(batch.score_labels)
-        )
-    codes = {label: code for code, label in enumerate(labels) if code in true}
-    nothing: IntArray = np.zeros(0, np.int64)
-    flags = np.zeros(length, np.bool_)
-    for label, rows, scores in columns:
-        own = true[codes.pop(label)][0] if label in codes else nothing
+        scored = {label: (None, batch.score[:, n]) for n, label in enumerate(batch.score_labels)}
+    flags = np.zeros(len(batch), np.bool_)
+    for label in dict.fromkeys((*scored, *true)):
+        own = true.get(label, nothing)
+        rows, scores = scored.get(label, (nothing, np.zeros(0)))
         flags[own] = True
-        if rows is None and not scores.all():
+        if rows is None:
+            scores = np.ascontiguousarray(scores)
             rows = np.flatnonzero(scores)
             scores = scores[rows]
-        if rows is None:
-            yield CellColumn(label, flags.copy(), scores, weight, _weight_of(weight, nothing))
-        else:
-            positive = flags[rows]
-            flags[rows] = False
-            among = None if weight is None else weight[rows]
-            missed = _weight_of(weight, own[flags[own]])
-            if len(rows) or len(own):
-                yield CellColumn(label, positive, scores, among, missed)
+        positive = flags[rows]
+        flags[rows] = False
+        missed = _weight_of(weight, own[flags[own]])
         flags[own] = False
-    for label, code in codes.items():
-        own = true[code][0]
-        yield CellColumn(label, flags[:0], np.zeros(0), None, _weight_of(weight, own))
+        among = None if weight is None else weight[rows]
+        if len(rows) or len(own):
+            yield CellColumn(label, positive, scores, among, missed)
 
 
 def _by_code(
@@ -355,24 +346,22 @@ class LabelColumns(DeclaredSums):
     def scaled(cls, parts: Parts, unit: int) -> Form:
         """Written form of Σ factor · state / unit over written forms, of float weights."""
         labels = sorted({label for form, _ in parts for label in form["labels"]})
-        missed: dict[Label, list[tuple[Weight, int]]] = {label: [] for label in labels}
-        columns: dict[Label, list[tuple[Form, int]]] = {label: [] for label in labels}
+        found: dict[Label, list[tuple[Weight, Any, int]]] = {label: [] for label in labels}
         for form, factor in parts:
             each = zip(form["labels"], form["missed"], form["columns"], strict=True)
             for label, weight, column in each:
-                missed[label].append((weight, factor))
-                if column is not None:
-                    columns[label].append((column, factor))
+                found[label].append((weight, column, factor))
+        columns = [[(c, factor) for _, c, factor in own if c is not None] for own in found.values()]
         return {
             **parts[0][0],
             "exact": False,
             "weight": total_over([(form["weight"], factor) for form, factor in parts], unit),
             "labels": labels,
-            "missed": [total_over(missed[label], unit) for label in labels],
-            "columns": [
-                cls._scaled_column(columns[label], unit) if columns[label] else None
-                for label in labels
+            "missed": [
+                total_over([(weight, factor) for weight, _, factor in own], unit)
+                for own in found.values()
             ],
+            "columns": [cls._scaled_column(own, unit) if own else None for own in columns],
         }
 
     def _check(self) -> None:

@@ -137,21 +137,17 @@ class CellSums(SumVector):
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
         cells = sorted(self._held().items())
-        labels: list[Label] = []
-        columns: list[list[Any]] = [list(one) for one in zip(*(key for key, _ in cells))]  # noqa: B905
-        columns = columns or [[] for _ in self.COLUMNS]
-        named = [
-            column
-            for column, is_label in zip(columns, self.COLUMNS.values(), strict=True)
-            if is_label
-        ]
-        if named:
-            labels = sorted(set().union(*named))
+        columns = dict(
+            zip(self.COLUMNS, zip(*[key for key, _ in cells], strict=True), strict=False)
+        )
+        named = [column for name, column in columns.items() if self.COLUMNS[name]]
+        labels: list[Label] = sorted(set().union(*named))
         code = {label: n for n, label in enumerate(labels)}
         form: Form = {"exact": self._exact, "weight": self._values[0]}
         if "labels" in self.KEYS:
             form["labels"] = labels
-        for (name, is_label), column in zip(self.COLUMNS.items(), columns, strict=True):
+        for name, is_label in self.COLUMNS.items():
+            column = columns.get(name, ())
             codes = [code[label] for label in column] if is_label else column
             form[name] = np.array(codes, dtype=np.int64)
         form["cells"] = cell_weights([weight for _, weight in cells], exact=self._exact)
