@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class LabelColumns(DeclaredSums):
 
     A score of 0 is not kept: how many of them a label has follows from the weight of all events,
     so that a label that an event neither has nor scores costs nothing. A subclass says what a
-    column is (:meth:`_new`, :meth:`_held`).
+    column is.
 
     Args:
         declared: The closed list of labels; None where they are discovered: a label then
@@ -107,6 +107,10 @@ class LabelColumns(DeclaredSums):
     # The cells of the base are the weight of the events that have a label, and gave it 0.
     __slots__ = ("_columns",)
     KEYS = frozenset({"exact", "weight", "labels", "missed", "columns"})
+    COLUMN: ClassVar[Any]
+    """The class of a column, which takes the settings."""
+    SCALED: ClassVar[Callable[[Parts, int], Form]]
+    """The written form of a column of several ones' events."""
 
     weight = Field[Weight]()
 
@@ -114,23 +118,21 @@ class LabelColumns(DeclaredSums):
         super().__init__(declared)
         self._columns: dict[Label, Any] = {}
 
-    # What a subclass writes
+    def _held(self, column: Any) -> Weight:
+        """The weight of a column's events; a subclass says it."""
+        raise NotImplementedError
 
     def _new(self) -> Any:
         """A column without events."""
-        raise NotImplementedError
-
-    def _held(self, column: Any) -> Weight:
-        """The weight of a column's events."""
-        raise NotImplementedError
+        return self.COLUMN(**self._settings())
 
     def _restored(self, form: object) -> Any:
         """The column that was written; raises StateError."""
-        raise NotImplementedError
-
-    @classmethod
-    def _scaled_column(cls, parts: Parts, unit: int) -> Form:
-        raise NotImplementedError
+        column = self.COLUMN.from_state(form)
+        for name, value in self._settings().items():
+            if (got := getattr(column, name)) != value:
+                raise StateError(f"{name}: expected {value}, got {got}")
+        return column
 
     # Reading
 
@@ -311,7 +313,7 @@ class LabelColumns(DeclaredSums):
             "labels": labels,
             "missed": [self._cells.get(label, none) for label in labels],
             "columns": [None if each is None else each.to_state() for each in columns],
-            **{setting: getattr(self, setting) for setting in self.SETTINGS},
+            **self._settings(),
         }
 
     def _read(self, fields: Fields) -> None:
@@ -361,7 +363,7 @@ class LabelColumns(DeclaredSums):
                 total_over([(weight, factor) for weight, _, factor in own], unit)
                 for own in found.values()
             ],
-            "columns": [cls._scaled_column(own, unit) if own else None for own in columns],
+            "columns": [cls.SCALED(own, unit) if own else None for own in columns],
         }
 
     def _check(self) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from streameval.errors import StateError
 from streameval.events.values import Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
 from streameval.states.label_scores import LabelScores
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.loss_sums import MOST_BINS
-from streameval.states.sums.sum_vector import Form, Parts
 
 
 class LabelLosses(LabelColumns):
@@ -32,33 +30,19 @@ class LabelLosses(LabelColumns):
     NAME = "label_losses"
     SETTINGS = ("bins",)
     KEYS = LabelColumns.KEYS | {"bins"}
+    COLUMN = ProbabilitySums
+    SCALED = ProbabilitySums.scaled
 
     def __init__(self, declared: tuple[Label, ...] | None = None, *, bins: int = 10) -> None:
         super().__init__(declared)
         self.bins = bins
 
-    def _new(self) -> ProbabilitySums:
-        return ProbabilitySums(self.bins)
-
     def _held(self, column: ProbabilitySums) -> Weight:
         return column.weight + column.outside
-
-    def _empty(self) -> Self:
-        return type(self)(self.declared, bins=self.bins)
 
     @classmethod
     def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
         return cls(*settings, bins=fields.integer("bins", 1, MOST_BINS))
-
-    @classmethod
-    def _scaled_column(cls, parts: Parts, unit: int) -> Form:
-        return ProbabilitySums.scaled(parts, unit)
-
-    def _restored(self, form: object) -> Any:
-        column = ProbabilitySums.from_state(form)
-        if column.bins != self.bins:
-            raise StateError(f"bins: expected {self.bins}, got {column.bins}")
-        return column
 
     @classmethod
     def from_scores(cls, scores: LabelScores, bins: int) -> Self:

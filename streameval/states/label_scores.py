@@ -21,7 +21,6 @@ from streameval.states.ranking.score_groups import (
 )
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
-from streameval.states.sums.sum_vector import Form, Parts
 
 
 class LabelScores(LabelColumns):
@@ -45,6 +44,8 @@ class LabelScores(LabelColumns):
     NAME = "label_scores"
     SETTINGS = ("max_scores",)
     KEYS = LabelColumns.KEYS | {"max_scores"}
+    COLUMN = ScoreIndex
+    SCALED = staticmethod(weighted_sum.index)
 
     def __init__(
         self, declared: tuple[Label, ...] | None = None, *, max_scores: int | None = None
@@ -52,14 +53,8 @@ class LabelScores(LabelColumns):
         super().__init__(declared)
         self.max_scores = checked_limit(max_scores)
 
-    def _new(self) -> ScoreIndex:
-        return ScoreIndex(max_scores=self.max_scores)
-
     def _held(self, column: ScoreIndex) -> Weight:
         return sum(_sides(column))
-
-    def _empty(self) -> Self:
-        return type(self)(self.declared, max_scores=self.max_scores)
 
     @classmethod
     def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
@@ -69,16 +64,10 @@ class LabelScores(LabelColumns):
             raise StateError(f"{cls.NAME}.{error}") from None
 
     def _restored(self, form: object) -> ScoreIndex:
-        index = ScoreIndex.from_state(form)
-        if index.max_scores != self.max_scores:
-            raise StateError(f"max_scores: expected {self.max_scores}, got {index.max_scores}")
+        index: ScoreIndex = super()._restored(form)
         if index.groups().scores.all():
             return index
         raise StateError("scores: expected scores but 0")
-
-    @classmethod
-    def _scaled_column(cls, parts: Parts, unit: int) -> Form:
-        return weighted_sum.index(parts, unit)
 
     # Reading
 

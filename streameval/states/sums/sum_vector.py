@@ -508,8 +508,11 @@ class DeclaredSums(SumVector):
         super().__init__()
         self.declared = declared
 
+    def _settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.SETTINGS}
+
     def _empty(self) -> Self:
-        return type(self)(self.declared)
+        return type(self)(self.declared, **self._settings())
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self).from_state, (self.to_state(), self.declared)
