@@ -361,6 +361,7 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
 
 def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
+    function: Any
     for function, name, what in (
         (label_roc_auc, "roc_auc", "AUC"),
         (label_average_precision, "average_precision", "average precision"),
@@ -370,72 +371,69 @@ def score_rows() -> Iterator[Metric]:
             ("micro", f"{what} of all pairs of an event and a label"),
             ("weighted", f"mean over labels, by support, of the {what}"),
         ):
-            yield Metric(
-                name=f"{name}_{average}",
-                function=functools.partial(function, average=average),
+            yield _score_row(
+                functools.partial(function, average=average),
+                words,
+                f"{name}_{average}",
                 state="label_scores",
-                definition=words,
-                tasks=MULTILABEL,
+                family="bootstrap",
                 fixed=MappingProxyType({"average": average}),
             )
-    yield _ranking_row(roc_auc_samples, "mean over events of the AUC of the scores of their labels")
-    yield _ranking_row(
+    yield _score_row(roc_auc_samples, "mean over events of the AUC of the scores of their labels")
+    yield _score_row(
         average_precision_samples,
         "mean over events of the average precision of the ranking of their labels",
     )
-    yield _ranking_row(
+    yield _score_row(
         label_ranking_average_precision,
         "mean over events and their labels of the share of true labels among those of at least "
         "its score",
         synonyms=("lrap", "label_ranking_average_precision_score"),
     )
-    yield _ranking_row(
+    yield _score_row(
         label_ranking_loss,
         "mean over events of the share of pairs of a true and a false label in the wrong order",
         direction="down",
         synonyms=("ranking_loss",),
     )
-    yield _ranking_row(
+    yield _score_row(
         coverage_error,
         "mean over events of how many labels to take, by score, to have all true ones",
         direction="down",
         high=math.inf,
         synonyms=("coverage",),
     )
-    yield _ranking_row(
+    yield _score_row(
         precision_at_k,
         "mean over events of the share of true labels among the k of the highest scores",
         params=("k",),
         family="bootstrap",
     )
-    yield _ranking_row(
+    yield _score_row(
         recall_at_k,
         "mean over events of the share of their labels among the k of the highest scores",
         params=("k",),
         family="bootstrap",
     )
     losses = functools.partial(
-        Metric, state="label_losses", tasks=MULTILABEL, direction="down", params=("average",)
+        _score_row, state="label_losses", direction="down", params=("average",)
     )
-    of: dict[str, Any]
-    for name, function, definition, of in (
-        ("log_loss", label_log_loss, "binary log loss", {"high": math.inf}),
-        ("brier_score", label_brier_score, "binary Brier score", {}),
-        (
-            "expected_calibration_error",
-            label_calibration_error,
-            "expected calibration error, over bins",
-            {"family": "bootstrap"},
-        ),
-    ):
-        of = {"family": "label_ranking", **of}
-        yield losses(
-            name=name, function=function, definition=f"mean over labels of the {definition}", **of
-        )
+    text = "mean over labels of the {}".format
+    yield losses(label_log_loss, text("binary log loss"), "log_loss", high=math.inf)
+    yield losses(label_brier_score, text("binary Brier score"), "brier_score")
+    yield losses(
+        label_calibration_error,
+        text("expected calibration error, over bins"),
+        "expected_calibration_error",
+        family="bootstrap",
+    )
 
 
-def _ranking_row(function: Callable[..., float], definition: str, **columns: Any) -> Metric:
+def _score_row(function: Any, definition: str, name: str = "", **columns: Any) -> Metric:
     usual = {"state": "label_ranking", "family": "label_ranking", "tasks": MULTILABEL}
     return Metric(
-        name=function.__name__, function=function, definition=definition, **{**usual, **columns}
+        name=name or function.__name__,
+        function=function,
+        definition=definition,
+        **{**usual, **columns},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -109,7 +109,7 @@ class LabelColumns(DeclaredSums):
     KEYS = frozenset({"exact", "weight", "labels", "missed", "columns"})
     COLUMN: ClassVar[Any]
     """The class of a column, which takes the settings."""
-    SCALED: ClassVar[Callable[[Parts, int], Form]]
+    SCALED: ClassVar[Any]
     """The written form of a column of several ones' events."""
 
     weight = Field[Weight]()

@@ -56,7 +56,7 @@ class LabelLosses(LabelColumns):
     def of_label(self, label: Label) -> ProbabilitySums:
         """The sums of one label, zeros included, as those of a binary task; O(bins)."""
         column = self._columns.get(label)
-        sums = self._new() if column is None else column.copy()
+        sums: ProbabilitySums = self._new() if column is None else column.copy()
         for positive, weight in zip((True, False), self.zeros(label), strict=True):
             if type(weight) is float:
                 sums._promote()

@@ -110,7 +110,7 @@ class LabelScores(LabelColumns):
         """The scores of one label, zeros included, as a new binary index; O(its scores)."""
         index = self._columns.get(label)
         if index is None:
-            new = self._new()
+            new: ScoreIndex = self._new()
         elif index.max_scores is None:
             new = index.copy()
         else:
