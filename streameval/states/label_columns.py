@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,19 +32,14 @@ _ANY_TOTAL = MAX_TOTAL // MAX_CLASSES
 """Whole weight of all events of which the pairs of all labels pooled fit an int64, however many."""
 
 
-class CellColumn(NamedTuple):
-    """The scores but 0 of one label in a batch."""
+def cell_columns(
+    batch: EventBatch,
+) -> Iterator[tuple[Label, BoolArray, FloatArray, WeightArray | None, Weight]]:
+    """Each label that an event of a batch has, or scores other than 0.
 
-    label: Label
-    positive: BoolArray
-    scores: FloatArray
-    weight: WeightArray | None
-    missed: Weight
-    """The weight of the events that have the label, and a score of 0."""
-
-
-def cell_columns(batch: EventBatch) -> Iterator[CellColumn]:
-    """Each label that an event of a batch has, or scores other than 0."""
+    With it whether the events that score it have it, their scores and weights, and the weight of
+    the others that have it.
+    """
     labels, weight = batch.labels, batch.weight
     nothing: IntArray = np.zeros(0, np.int64)
     true = {labels[code]: rows for code, (rows, _) in _by_code(batch.y_true, len(labels)).items()}
@@ -70,7 +65,7 @@ def cell_columns(batch: EventBatch) -> Iterator[CellColumn]:
         flags[own] = False
         among = None if weight is None else weight[rows]
         if len(rows) or len(own):
-            yield CellColumn(label, positive, scores, among, missed)
+            yield label, positive, scores, among, missed
 
 
 def _by_code(

@@ -98,11 +98,6 @@ class LabelCounts(CellSums):
         return sorted({label for label, _ in self._held()})
 
     @property
-    def total(self) -> Weight:
-        """Weight of all events."""
-        return self.weight
-
-    @property
     def whole(self) -> LabelCounts:
         """The counts that ratios are computed of."""
         return self

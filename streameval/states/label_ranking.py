@@ -11,7 +11,7 @@ import numpy as np
 from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
-from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
+from streameval.states.fields import Fields, cell_weights, same_forms
 from streameval.states.sums.cell_sums import weights_of_rows
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
 from streameval.states.sums.sum_vector import DeclaredSums, Field, Form, Parts
@@ -258,9 +258,6 @@ class LabelRanking(DeclaredSums):
         keys = self._cells if terms is None else terms
         sound = self._values[0] >= 0 and all(self._cells.get(key, 0) >= 0 for key in keys)
         return "" if sound else self._no_events()
-
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> Any:
-        return never_counted("score", dict(given))
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         batch: EventBatch = y_true

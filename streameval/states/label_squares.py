@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, IntArray, Label, Weight
-from streameval.states.fields import Fields, never_counted
+from streameval.states.fields import Fields
 from streameval.states.label_ranking import LabelRanking, RankedGroup, entries_of, group_of
 from streameval.states.loss_squares import LOG_LOSS_SCALE
 from streameval.states.sums.fixed_point import UNIT, chunks, sum_units, to_units, total_weight
@@ -130,9 +130,6 @@ class LabelSquares(DeclaredSums):
         loss += (labels - np.bincount(events, minlength=length)) * _LEAST
         loss[outside] = brier[outside] = 0.0
         return [loss / labels * _EIGHTH, brier / labels]
-
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> Any:
-        return never_counted("score", dict(given))
 
 
 def _sum(terms: Iterable[tuple[int, int]]) -> float:

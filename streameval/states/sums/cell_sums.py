@@ -44,6 +44,11 @@ class CellSums(SumVector):
 
     weight = Field[Weight]()
 
+    @property
+    def total(self) -> Weight:
+        """Weight of all events."""
+        return self.weight
+
     def __init_subclass__(cls) -> None:
         labels = {"labels"} if any(cls.COLUMNS.values()) else set()
         cls.KEYS = frozenset({*WRITTEN, *cls.COLUMNS, *labels})
