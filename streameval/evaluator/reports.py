@@ -483,18 +483,10 @@ class LabelTable(Tabular):
         return list(self.columns)
 
     def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
-        shown = {"support": weight, "threshold": _short}
-        rows = [
-            [
-                str(label),
-                *(
-                    shown.get(name, _decimals)(column.get(label, math.nan))
-                    for name, column in self.columns.items()
-                ),
-            ]
-            for label in self.labels
-        ]
-        return ["label", *self.columns], rows
+        shown = {"label": str, "support": weight, "threshold": _short}
+        columns = self._columns()
+        cells = [map(shown.get(name, _decimals), column) for name, column in columns.items()]
+        return list(columns), list(map(list, zip(*cells, strict=True)))
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         columns = {

@@ -53,6 +53,12 @@ class ClassInput(Input):
     """Canonical labels, and predictions from probabilities, or from any scores of all classes."""
 
     __slots__ = ("_plain", "_texts", "classes", "probabilities", "score_field")
+    # Of errors: which labels are known, and what an event without some score lacks, with a remedy.
+    _known_labels: ClassVar[str] = "one of the classes {}"
+    _every_score: ClassVar[tuple[str, str]] = (
+        "a score of every label, with probabilities=False",
+        "",
+    )
 
     def __init__(
         self,
@@ -125,7 +131,7 @@ class ClassInput(Input):
         self, label: Label, field: str, position: int | None, remedy: str = ""
     ) -> InputError:
         """The error of a label that is not declared."""
-        expected = f"one of the classes {shown(list(self.classes))}"
+        expected = self._known_labels.format(shown(list(self.classes)))
         remedy = did_you_mean(str(label), self._texts) or remedy
         return InputError(
             field, expected=expected, got=shown(label), position=position, remedy=remedy
@@ -177,10 +183,11 @@ class ClassInput(Input):
         return shares
 
     def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
-        missing = [label for label in self.classes if label not in set(named)]
-        expected = "a score of every label, with probabilities=False"
-        got = f"none of {shown(missing[0])}"
-        return InputError(self.score_field, expected=expected, got=got, position=position)
+        held, (expected, remedy) = set(named), self._every_score
+        got = f"none of {shown(next(label for label in self.classes if label not in held))}"
+        return InputError(
+            self.score_field, expected=expected, got=got, position=position, remedy=remedy
+        )
 
     def _scores_given(self, score: object, proba: object) -> object:
         """What an event or a batch has of each label, or None; raises InputError."""

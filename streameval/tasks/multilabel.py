@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, did_you_mean, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import (
@@ -60,14 +60,22 @@ class LabelSetInput(ClassInput):
     be there, except in a sparse matrix.
     """
 
-    __slots__ = ("_code", "limits")
+    __slots__ = ("_code", "threshold")
+    _known_labels = "labels out of {}"
+    _every_score = (
+        "a score of each of labels=",
+        "give each label a score, or pass a sparse matrix, which leaves out zeros",
+    )
+
+    threshold: float | dict[Label, float]  # type: ignore[assignment]
+    """The threshold of all labels, or of each."""
 
     def __init__(self, labels: Iterable[object] | None, threshold: object = _LIKELY) -> None:
         super().__init__(labels)
         self.probabilities = False  # the scores of an event need not sum to 1
         self.score_field = "score"
         self._code = {label: n for n, label in enumerate(self.classes)}
-        self.limits: float | dict[Label, float] = self._limits(threshold)
+        self.threshold = self._limits(threshold)
 
     def _limits(self, threshold: object) -> float | dict[Label, float]:
         """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
@@ -100,19 +108,14 @@ class LabelSetInput(ClassInput):
 
     @property
     def notes(self) -> dict[str, Any]:
-        limits = self.limits
+        limits = self.threshold
         if isinstance(limits, dict):
             return {"threshold": [list(pair) for pair in limits.items()]}
         return {"threshold": limits}
 
-    @property
-    def threshold(self) -> Any:  # type: ignore[override]
-        """The threshold of all labels, or of each."""
-        return self.limits
-
     def limit(self, label: Label) -> float:
         """The score from which on a label is predicted."""
-        limits = self.limits
+        limits = self.threshold
         return limits.get(label, _LIKELY) if isinstance(limits, dict) else limits
 
     # One event
@@ -176,17 +179,6 @@ class LabelSetInput(ClassInput):
         if is_missing(value):
             remedy = "this event has no labels yet: leave it out; one without labels has set()"
         return InputError(field, expected=_SET, got=shown(value), position=position, remedy=remedy)
-
-    def _unknown(
-        self, label: Label, field: str, position: int | None, remedy: str = ""
-    ) -> InputError:
-        return InputError(
-            field,
-            expected=f"labels out of {shown(list(self.classes))}",
-            got=shown(label),
-            position=position,
-            remedy=did_you_mean(str(label), self._texts) or remedy,
-        )
 
     def _indicators(self, value: Any, field: str, position: int | None) -> list[bool] | None:
         """The flags of a row with one for each declared label; None: the value lists labels."""
@@ -268,17 +260,6 @@ class LabelSetInput(ClassInput):
             position=position,
             remedy="pass other scores as score=",
             remedy_code="label_scores",
-        )
-
-    def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
-        held = set(named)
-        missing = [label for label in self.classes if label not in held]
-        return InputError(
-            self.score_field,
-            expected="a score of each of labels=",
-            got=f"none of {shown(missing[0])}",
-            position=position,
-            remedy="give each label a score, or pass a sparse matrix, which leaves out zeros",
         )
 
     # Batches
