@@ -116,9 +116,7 @@ class LabelSquares(DeclaredSums):
     def _losses(self, batch: EventBatch, entries: Any) -> list[FloatArray]:
         assert self.declared is not None
         labels, length = len(self.declared), len(batch)
-        place = np.array([self._ranking._order[label] for label in self.declared])
-        rank = np.empty(labels, np.int64)
-        rank[place] = np.arange(labels)
+        rank = np.argsort([self._ranking._order[label] for label in self.declared])
         order = np.argsort(entries.events * labels + rank[entries.codes])
         events, scores, true = entries.events[order], entries.scores[order], entries.true[order]
         held = true | (scores != 0.0)
