@@ -21,7 +21,7 @@ from streameval.events.values import (
     check_same_kind,
 )
 from streameval.states.fields import MOST_WEIGHT, Fields, never_counted, removable_weight
-from streameval.states.ranking.weights import MAX_TOTAL, WeightArray
+from streameval.states.ranking.weights import MAX_TOTAL, WeightArray, check_total
 from streameval.states.sums.fixed_point import total_weight
 from streameval.states.sums.sum_vector import DeclaredSums, Field, Form, Parts, total_over
 
@@ -91,8 +91,7 @@ class LabelColumns(DeclaredSums):
     """For each label a state of binary events: its scores, positive where an event has the label.
 
     A score of 0 is not kept: how many of them a label has follows from the weight of all events,
-    so that a label that an event neither has nor scores costs nothing. A subclass says what a
-    column is.
+    so that a label that an event neither has nor scores costs nothing.
 
     Args:
         declared: The closed list of labels; None where they are discovered: a label then
@@ -162,14 +161,7 @@ class LabelColumns(DeclaredSums):
         """Raise InputError for too much weight."""
         total = self._values[0]
         if self._exact and total + weight > _ANY_TOTAL:
-            most = self._most_total((*y_true, *given))
-            if total + weight > most:
-                raise InputError(
-                    "weight",
-                    expected=f"weights that add up to at most {most}",
-                    got=f"{weight} beside {total} counted before",
-                    remedy="scale the weights down",
-                )
+            check_total(total, weight, self._most_total((*y_true, *given)), "weights")
 
     def check_many(self, batch: EventBatch) -> None:
         """:meth:`check` of all events of a batch together."""
