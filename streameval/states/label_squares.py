@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import add
 from typing import Any
 
@@ -72,7 +71,8 @@ class LabelSquares(DeclaredSums):
         labels, true = len(self.declared), len(y_true)
         keys = self._ranking._terms_of(y_true, given, None)
         groups = [group_of(key, labels) for key in keys if len(key) == 5] if true else []
-        shares = [_sum(term(group, labels) for group in groups) for term in _TERMS]
+        parts = [[term(group, labels) for group in groups] for term in _TERMS]
+        shares = [sum([over / under for over, under in part], 0.0) for part in parts]
         loss = brier = 0.0
         count = 0
         for label in self.declared:
@@ -128,10 +128,6 @@ class LabelSquares(DeclaredSums):
         loss += (labels - np.bincount(events, minlength=length)) * _LEAST
         loss[outside] = brier[outside] = 0.0
         return [loss / labels * _EIGHTH, brier / labels]
-
-
-def _sum(terms: Iterable[tuple[int, int]]) -> float:
-    return sum([over / under for over, under in terms], 0.0)
 
 
 def _by_event(events: IntArray, values: FloatArray, length: int) -> FloatArray:
