@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from operator import add
 from typing import Any, Self
 
@@ -118,10 +119,7 @@ class LabelScores(LabelColumns):
             limit = max(index.max_scores, index.distinct + 1)
             form = groups_to_state(index.groups(), index.exact, limit, index.level)
             new = ScoreIndex.from_state(form)
-        for positive, weight in zip((True, False), self.zeros(label), strict=True):
-            if weight:
-                _add_zeros(new, positive, weight)
-        return new
+        return _with_zeros(new, self.zeros(label))
 
     def index(self, label: Label) -> ScoreIndex:
         """As :meth:`one_vs_rest`, for reading only: not copied where there are no zeros."""
@@ -145,10 +143,7 @@ class LabelScores(LabelColumns):
                 new.merge(index)
             for side, weight in enumerate(self.zeros(label)):
                 zeros[side] += weight
-        for positive, weight in zip((True, False), zeros, strict=True):
-            if weight:
-                _add_zeros(new, positive, weight)
-        return new
+        return _with_zeros(new, zeros)
 
     def with_columns(self, columns: dict[Label, ScoreIndex]) -> LabelScores:
         """The same events with other scores but 0, all of them kept."""
@@ -177,13 +172,14 @@ def area(index: ScoreIndex) -> float:
     return auc_of_groups(positives, negatives)
 
 
-def _add_zeros(index: ScoreIndex, positive: bool, weight: Weight) -> None:
-    """Add so many events of score 0, of any weight."""
-    if weight <= MAX_WEIGHT:
-        index.update(positive, 0.0, weight)
-        return
-    own, none = np.array([weight]), np.array([weight * 0])
-    sides = (own, none) if positive else (none, own)
-    groups = ScoreGroups(np.zeros(1), *sides)
-    form = groups_to_state(groups, type(weight) is int, index.max_scores)
-    index.merge(ScoreIndex.from_state(form))
+def _with_zeros(index: ScoreIndex, zeros: Iterable[Weight]) -> ScoreIndex:
+    """The index with scores of 0 of so much weight, of any: of positives, then of negatives."""
+    for side, weight in enumerate(zeros):
+        if 0 < weight <= MAX_WEIGHT:
+            index.update(not side, 0.0, weight)
+        elif weight:
+            sides = [np.array([weight * (n == side)]) for n in (0, 1)]
+            groups = ScoreGroups(np.zeros(1), *sides)
+            form = groups_to_state(groups, type(weight) is int, index.max_scores)
+            index.merge(ScoreIndex.from_state(form))
+    return index
