@@ -483,7 +483,7 @@ class LabelTable(Tabular):
         return list(self.columns)
 
     def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
-        shown = {"label": str, "support": weight, "threshold": _short}
+        shown: dict[str, Any] = {"label": str, "support": weight, "threshold": _short}
         columns = self._columns()
         cells = [map(shown.get(name, _decimals), column) for name, column in columns.items()]
         return list(columns), list(map(list, zip(*cells, strict=True)))
