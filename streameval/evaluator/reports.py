@@ -496,12 +496,7 @@ class LabelTable(Tabular):
         return {"label": self.labels, **columns}
 
 
-def _short(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _decimals(value: float) -> str:
-    return f"{value:.4f}"
+_short, _decimals = "{:.6g}".format, "{:.4f}".format
 
 
 class Series(Tabular, list[SeriesRow]):

@@ -21,7 +21,7 @@ from streameval.states.fields import (
     never_counted,
     same_forms,
 )
-from streameval.states.sums.sum_vector import Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Form, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
@@ -66,7 +66,7 @@ class JointCells(SumVector):
     """The base of weights of cells, each named by what several models predicted of an event."""
 
     __slots__ = ()
-    VALIDATED = True
+    VALIDATED = CELLS = True
     WHAT: ClassVar[str]
     """What each model predicts."""
 
@@ -109,11 +109,6 @@ class JointCells(SumVector):
         new = super().copy()
         new._size = self._size
         return new
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        return cls().scaled_cells([(cls.from_state(form), factor) for form, factor in parts], unit)
 
 
 class JointCounts(JointCells):

@@ -15,7 +15,7 @@ from streameval.states.backend import compiled
 from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import total_weight_by_group
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, SumVector
 
 _NATIVE = compiled("streameval.states.native.native_labels")
 
@@ -33,7 +33,7 @@ class CellSums(SumVector):
     """
 
     __slots__ = ("__weakref__", "_tally")
-    VALIDATED = True
+    VALIDATED = CELLS = True
     FIELD = "y_true"
     TALLY: ClassVar[str] = ""
     """The compiled class that counts events of whole weight."""
@@ -183,12 +183,6 @@ class CellSums(SumVector):
         most, _ = self._about(self._values[0])
         if any(weight > most for weight in weights):
             raise StateError(self.NAME + self._no_events())
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        states = [(cls.from_state(form), factor) for form, factor in parts]
-        return states[0][0]._empty().scaled_cells(states, unit)
 
 
 def weights_of_rows(

@@ -160,6 +160,8 @@ class SumVector:
     OPTIONAL: ClassVar[frozenset[str]] = frozenset()
     SETTINGS: ClassVar[tuple[str, ...]] = ()
     """Attributes that states which are merged have in common, beside the size."""
+    CELLS: ClassVar[bool] = False
+    """Whether the sums are those by key, which the written form has too."""
     VALIDATED: ClassVar[bool] = False
     """Whether all arguments are validated by the caller; a whole float weight then ends
     exactness too."""
@@ -446,6 +448,9 @@ class SumVector:
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
         """Written form of Σ factor · sums / unit over written forms, as floats."""
+        if cls.CELLS:
+            states = [(cls.from_state(form), factor) for form, factor in parts]
+            return states[0][0]._empty().scaled_cells(states, unit)
         first = parts[0][0]
         form: Form = {key: first[key] for key in first if key == cls.SIZE[0]}
         form["exact"] = False
