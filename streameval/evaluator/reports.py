@@ -483,18 +483,10 @@ class LabelTable(Tabular):
         return list(self.columns)
 
     def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
-        shown = {"support": weight, "threshold": _short}
-        rows = [
-            [
-                str(label),
-                *(
-                    shown.get(name, _decimals)(column.get(label, math.nan))
-                    for name, column in self.columns.items()
-                ),
-            ]
-            for label in self.labels
-        ]
-        return ["label", *self.columns], rows
+        shown: dict[str, Any] = {"label": str, "support": weight, "threshold": _short}
+        columns = self._columns()
+        cells = [map(shown.get(name, _decimals), column) for name, column in columns.items()]
+        return list(columns), list(map(list, zip(*cells, strict=True)))
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         columns = {
@@ -504,12 +496,7 @@ class LabelTable(Tabular):
         return {"label": self.labels, **columns}
 
 
-def _short(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _decimals(value: float) -> str:
-    return f"{value:.4f}"
+_short, _decimals = "{:.6g}".format, "{:.4f}".format
 
 
 class Series(Tabular, list[SeriesRow]):

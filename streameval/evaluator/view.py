@@ -77,9 +77,7 @@ from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.label_counts import LabelCounts
-from streameval.states.label_ranking import LabelRanking
 from streameval.states.label_scores import LabelScores
-from streameval.states.label_sets import LabelSetCounts
 from streameval.states.lock import Lock, new_lock
 from streameval.states.ranking.coarse_score import coarse
 from streameval.states.registry import STATES
@@ -126,6 +124,12 @@ _OF_ORDER = (
     "Evaluator"
 )
 
+# From the state to the labels that a mean leaves out, or to the weight of the events.
+_LEFT_OUT: Mapping[str, Callable[[Metric, Any], Any]] = {
+    "label_sets": left_out_events,
+    "label_ranking": left_out_rankings,
+    "label_scores": left_out_labels,
+}
 _AVERAGED = ("micro", "macro", "weighted")
 _SHOWN_VALUES = 4
 """Metrics of a representation."""
@@ -719,21 +723,16 @@ class Readings:
     def _without(self, metric: Metric, counts: Any) -> str:
         """Which classes, labels or events a mean leaves out, in words; empty where none."""
         undefined = self._context.undefined
-        weight: Weight = 0
-        if isinstance(counts, LabelSetCounts):
-            weight = left_out_events(metric, counts, undefined)
-        elif isinstance(counts, LabelRanking):
-            weight = left_out_rankings(metric, counts, undefined)
-        if weight:
-            events = "event" if weight == 1 else "events"
-            return f"without {count_text(weight)} {events} of no value"
-        missing: list[Label] = []
-        if isinstance(counts, LabelScores):
-            missing = left_out_labels(metric, counts, undefined)
-        elif isinstance(counts, (ConfusionCounts, LabelCounts)):
+        missing: Any = []
+        if isinstance(counts, Counts):
             missing = left_out(metric, counts, undefined)
+        elif metric.state in _LEFT_OUT and (undefined is None or undefined != undefined):
+            missing = _LEFT_OUT[metric.state](metric, counts)
         if not missing:
             return ""
+        if not isinstance(missing, list):
+            events = "event" if missing == 1 else "events"
+            return f"without {count_text(missing)} {events} of no value"
         names = self._context.names()
         some = ", ".join(str(names.get(label, label)) for label in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""

@@ -158,7 +158,7 @@ class Rule(NamedTuple):
     """``(correct, true, predicted, total)`` to numerator and denominator, in integers."""
     needs: tuple[str, ...]
     """What must not be 0 for the value to exist; keys of ``_NEEDS``."""
-    example: str
+    example: str = ""
     """A call's options and its value for the confusion matrix of the docstrings' examples."""
     root: bool = False
     """The value is the square root of the ratio."""

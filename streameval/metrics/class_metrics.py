@@ -697,11 +697,18 @@ def geometric_mean(counts: ConfusionCounts, *, undefined: float | None = None) -
     return math.exp(logs / len(labels))
 
 
-_AVERAGES: Mapping[str, str] = {
-    "macro": "the mean of the classes' {}",
-    "micro": "{} of the classes' counts added up",
-    "weighted": "the mean of the classes' {}, each weighted by its support",
+AVERAGES: Mapping[str, str] = {
+    "macro": "the mean of the {}' {}",
+    "micro": "{1} of the {0}' counts added up",
+    "weighted": "the mean of the {}' {}, each weighted by its support",
 }
+
+
+def rule_row(rule: Rule, name: str, **columns: Any) -> Metric:
+    """A registry's row of a rule, or of an average of it, with the rule's range."""
+    return Metric(
+        name=name, low=rule.low, high=rule.high, direction=rule.direction, rule=rule, **columns
+    )
 
 
 _WITH_AVERAGES: list[ClassMetric] = [precision, recall, f1, fbeta, jaccard, fowlkes_mallows]
@@ -715,16 +722,9 @@ def class_rows(*, averages: bool) -> Iterator[Metric]:
     for function in _WITH_AVERAGES if averages else _OF_ONE_CLASS:
         rule = function.rule
         params = (*(("beta",) if rule is FBETA else ()), "labels")
-        row = functools.partial(
-            Metric,
-            state="confusion",
-            low=rule.low,
-            high=rule.high,
-            direction=rule.direction,
-            rule=rule,
-        )
+        row = functools.partial(rule_row, rule, state="confusion")
         yield row(
-            name=rule.name,
+            rule.name,
             function=function,
             definition=rule.definition,
             tasks=BINARY | PREDICTIONS if rule is POSITIVE_RATE else BINARY,
@@ -733,15 +733,15 @@ def class_rows(*, averages: bool) -> Iterator[Metric]:
             synonyms=rule.synonyms,
             family="proportion" if rule.share else "confusion",
         )
-        for average, words in _AVERAGES.items() if averages else ():
+        for average, words in AVERAGES.items() if averages else ():
             fast = rule.fast.get(average)
             pooled = average == "micro" or fast in (accuracy, error_rate)
             general = functools.partial(function, average=average)
             yield row(
-                name=f"{rule.name}_{average}",
+                f"{rule.name}_{average}",
                 function=fast or general,
                 general=general if fast else None,
-                definition=words.format(rule.name),
+                definition=words.format("classes", rule.name),
                 params=params,
                 fixed=MappingProxyType({"average": average}),
                 average="micro" if pooled else average,

@@ -7,7 +7,7 @@ the events of class c as positives and those of class j as negatives.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
@@ -62,6 +62,15 @@ def mean_of_shares(shares: Iterable[Share], undefined: float | None) -> float | 
         weights += [share.weight for share in left]
         terms += [share.weight * undefined for share in left]
     return math.fsum(terms) / math.fsum(weights)
+
+
+def mean_of_values(values: Mapping[Label, float], weights: Mapping[Label, Weight]) -> float | None:
+    """The weighted mean of the values that are numbers; None without any of a weight."""
+    held = [label for label, value in values.items() if value == value and weights[label]]
+    if not held:
+        return None
+    total = exact_sum([weights[label] for label in held])
+    return math.fsum(weights[label] * values[label] for label in held) / total
 
 
 def _true_counts(scores: ClassScores) -> dict[Label, Weight]:
@@ -119,7 +128,7 @@ def roc_auc_ovr(
 def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> Share:
     """The AUC of a class against all others; ``total`` is the weight of all classes."""
     if not scores.exact:
-        return _of_floats(scores.auc(label), weight)
+        return share_of_floats(scores.auc(label), weight)
     count = scores.true_count(label)
     pairs = count * (total - count)
     return Share(scores.one_vs_rest_wins(label) if pairs else 0, 2 * pairs, weight)
@@ -133,12 +142,12 @@ def pair_auc(scores: ClassScores, label: Label, other: Label) -> float:
 
 def _over_other(scores: ClassScores, label: Label, other: Label) -> Share:
     if not scores.exact:
-        return _of_floats(scores.auc(label, other), 1)
+        return share_of_floats(scores.auc(label, other), 1)
     pairs = scores.true_count(label) * scores.true_count(other)
     return Share(scores.pair_wins(label, other) if pairs else 0, 2 * pairs, 1)
 
 
-def _of_floats(share: float, weight: Weight) -> Share:
+def share_of_floats(share: float, weight: Weight) -> Share:
     """An AUC of float weights, which is a share of pairs already; nan: there are none."""
     return Share(share, 1.0, weight) if share == share else Share(0, 0, weight)
 
@@ -271,9 +280,7 @@ def average_precision_ovr(
     if reason or not any(counts.values()):
         return undefined_value(reason or NO_EVENTS, undefined)
     weights = counts if average == "weighted" else dict.fromkeys(counts, 1)
-    held = [label for label, value in values.items() if value == value]
-    total = exact_sum([weights[label] for label in held])
-    return math.fsum(weights[label] * values[label] for label in held) / total
+    return mean_of_values(values, weights)  # type: ignore[return-value]  # some class has events
 
 
 def average_precision_micro(scores: ClassScores, *, undefined: float | None = None) -> float:

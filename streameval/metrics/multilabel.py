@@ -7,7 +7,7 @@ have it only, TN neither.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +20,7 @@ from streameval.metrics.averages import (
     mean_of_scaled,
     whole_weights,
 )
-from streameval.metrics.class_metrics import FBETA, checked_beta
+from streameval.metrics.class_metrics import AVERAGES, FBETA, checked_beta, rule_row
 from streameval.metrics.metric import MULTILABEL, Metric
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.label_counts import LabelCounts
@@ -31,20 +31,16 @@ __all__ = ["hamming_loss", "multilabel_confusion_matrix"]
 
 def subset_accuracy(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
     """The share of events all of whose labels were predicted, and no others."""
-    right, total = _exact_matches(sets)
-    return ratio(right, total, NO_EVENTS, undefined)
+    sizes, weights, total = _whole_sizes(sets)
+    right = (w for (hits, p, t), w in zip(sizes, weights, strict=True) if hits == p == t)
+    return ratio(sum(right), total, NO_EVENTS, undefined)
 
 
 def subset_error(sets: LabelSetCounts, *, undefined: float | None = None) -> float:
     """The share of events with a label too many or too few: 1 − subset accuracy."""
-    right, total = _exact_matches(sets)
-    return ratio(total - right, total, NO_EVENTS, undefined)
-
-
-def _exact_matches(sets: LabelSetCounts) -> tuple[int, int]:
     sizes, weights, total = _whole_sizes(sets)
-    right = (w for (hits, p, t), w in zip(sizes, weights, strict=True) if hits == p == t)
-    return sum(right), total
+    wrong = (w for (hits, p, t), w in zip(sizes, weights, strict=True) if not hits == p == t)
+    return ratio(sum(wrong), total, NO_EVENTS, undefined)
 
 
 def _whole_sizes(sets: LabelSetCounts) -> tuple[list[Any], list[int], int]:
@@ -121,12 +117,11 @@ _NO_SAMPLE = {
 """Why no event has a value, by what it needs."""
 
 
-def left_out_events(metric: Metric, sets: LabelSetCounts, undefined: float | None = None) -> Weight:
+def left_out_events(metric: Metric, sets: LabelSetCounts) -> Weight:
     """The weight of the events that a mean over events leaves out, as they have no value."""
-    rule = metric.rule if metric.average == "samples" else None
-    if rule is None or (undefined is not None and undefined == undefined):
+    if metric.rule is None or metric.average != "samples":
         return 0
-    parts = ((rule.parts(h, t, p, 0), weight) for (h, p, t), weight in sets.sizes())
+    parts = ((metric.rule.parts(h, t, p, 0), weight) for (h, p, t), weight in sets.sizes())
     return sum(weight for (_, denominator), weight in parts if not denominator)
 
 
@@ -138,7 +133,6 @@ HAMMING = Rule(
     definition="share of (event, label) pairs that were predicted wrong",
     parts=lambda c, t, p, s: (t + p - 2 * c, s),
     needs=("all",),
-    example="",
     direction="down",
 )
 BALANCED_ACCURACY = Rule(
@@ -153,7 +147,6 @@ BALANCED_ACCURACY = Rule(
         else (s - p, s)
     ),
     needs=("all",),
-    example="",
 )
 MATTHEWS = Rule(
     name="matthews_corrcoef",
@@ -161,7 +154,6 @@ MATTHEWS = Rule(
     definition="correlation of having a label and being predicted it",
     parts=lambda c, t, p, s: ((c * s - t * p) * abs(c * s - t * p), t * (s - t) * p * (s - p)),
     needs=("true", "others true", "predicted", "others predicted"),
-    example="",
     root=True,
     low=-1.0,
 )
@@ -171,15 +163,9 @@ KAPPA = Rule(
     definition="agreement of a label and its prediction beyond chance",
     parts=lambda c, t, p, s: (2 * (c * s - t * p), t * (s - p) + p * (s - t)),
     needs=("either", "others either"),
-    example="",
     low=-1.0,
 )
 
-_AVERAGES: Mapping[str, str] = {
-    "macro": "the mean of the labels' {}",
-    "micro": "{} of the labels' counts added up",
-    "weighted": "the mean of the labels' {}, each weighted by its support",
-}
 _OF_LABELS = (
     class_metrics.precision,
     class_metrics.recall,
@@ -213,38 +199,35 @@ def label_rows() -> Iterator[Metric]:
         direction="down",
         family="proportion",
     )
-    yield row(
-        name="hamming_loss",
+    yield rule_row(
+        HAMMING,
+        "hamming_loss",
         function=hamming_loss,
         state="label_counts",
         definition=HAMMING.definition,
-        direction="down",
+        tasks=MULTILABEL,
         params=("labels",),
-        rule=HAMMING,
         average="micro",
         family="label_micro",
     )
     for function in _OF_LABELS:
         rule = function.rule
-        params = ("beta",) if rule is FBETA else ()
-        for average, words in _AVERAGES.items():
-            yield _label_row(rule, average, words.format(rule.name), (*params, "labels"))
+        for average in AVERAGES:
+            yield _label_row(rule, average)
         if rule.name in _OF_EVENTS:
-            yield row(
-                name=f"{rule.name}_samples",
+            yield rule_row(
+                rule,
+                f"{rule.name}_samples",
                 function=functools.partial(samples_average, rule),
                 state="label_sets",
                 definition=f"the mean of the events' {rule.name}",
-                low=rule.low,
-                high=rule.high,
-                direction=rule.direction,
-                params=params,
-                rule=rule,
+                tasks=MULTILABEL,
+                params=_own_params(rule),
                 average="samples",
                 family="label_samples",
             )
     for rule in (BALANCED_ACCURACY, MATTHEWS, KAPPA):
-        yield _label_row(rule, "macro", _AVERAGES["macro"].format(rule.name), ("labels",))
+        yield _label_row(rule, "macro")
     yield row(
         name="support",
         function=class_metrics.support,
@@ -257,20 +240,20 @@ def label_rows() -> Iterator[Metric]:
     )
 
 
-def _label_row(rule: Rule, average: str, definition: str, params: tuple[str, ...]) -> Metric:
-    function: Any = functools.partial(label_average, rule, average=average)
-    return Metric(
-        name=f"{rule.name}_{average}",
-        function=function,
+def _own_params(rule: Rule) -> tuple[str, ...]:
+    return ("beta",) if rule is FBETA else ()
+
+
+def _label_row(rule: Rule, average: str) -> Metric:
+    return rule_row(
+        rule,
+        f"{rule.name}_{average}",
+        function=functools.partial(label_average, rule, average=average),
         state="label_counts",
-        definition=definition,
+        definition=AVERAGES[average].format("labels", rule.name),
         tasks=MULTILABEL,
-        low=rule.low,
-        high=rule.high,
-        direction=rule.direction,
-        params=params,
+        params=(*_own_params(rule), "labels"),
         fixed=MappingProxyType({"average": average}),
-        rule=rule,
         average=average,
         family="label_micro" if average == "micro" else "label_mean",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -15,12 +15,12 @@ from streameval.events.values import Label, Weight
 from streameval.metrics import calibration, probability
 from streameval.metrics.averages import check_choice, exact_sum
 from streameval.metrics.metric import MULTILABEL, Metric
-from streameval.metrics.multiclass import Share, mean_of_shares
+from streameval.metrics.multiclass import Share, mean_of_shares, mean_of_values, share_of_floats
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.thresholds import coarsened
 from streameval.metrics.undefined import NO_EVENTS, reason_of, undefined_value
 from streameval.states.label_losses import LabelLosses
-from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup, Term
+from streameval.states.label_ranking import BITS, LabelRanking, RankedGroup
 from streameval.states.label_scores import LabelScores, area
 
 __all__ = [
@@ -53,25 +53,19 @@ def _without_value(scores: LabelScores, *, both: bool = True) -> list[Label]:
     return [label for label, reason in reasons.items() if reason and (both or reason == _NO_LABEL)]
 
 
-def left_out_labels(
-    metric: Metric, scores: LabelScores, undefined: float | None = None
-) -> list[Label]:
+def left_out_labels(metric: Metric, scores: LabelScores) -> list[Label]:
     """The labels that a mean over labels leaves out, as they have no value."""
     average = metric.fixed.get("average")
     if average == "micro" or coarsened(scores) or not scores.weight:
-        return []
-    if undefined is not None and undefined == undefined:
         return []
     labels = _without_value(scores, both=metric.name.startswith("roc_auc"))
     # A label without weight contributes nothing to a weighted mean.
     return [label for label in labels if average == "macro" or scores.true_count(label)]
 
 
-def left_out_rankings(
-    metric: Metric, ranking: LabelRanking, undefined: float | None = None
-) -> Weight:
+def left_out_rankings(metric: Metric, ranking: LabelRanking) -> Weight:
     """The weight of the events that a mean over events leaves out, as they have no value."""
-    if metric.name not in _LEFT_OUT or (undefined is not None and undefined == undefined):
+    if metric.name not in _LEFT_OUT:
         return 0
     return ranking.weight - ranking.weight_with(all_labels=_LEFT_OUT[metric.name])
 
@@ -110,12 +104,11 @@ def label_roc_auc(
 
 def _share(scores: LabelScores, label: Label, weight: Weight) -> Share:
     """The AUC of a label inside a mean."""
-    positives, negatives = scores.sides(label)
-    if not (positives and negatives):
-        return Share(0, 0, weight)
     if not scores.exact:
-        return Share(area(scores.index(label)), 1.0, weight)
-    return Share(scores.twice_u(label), 2 * positives * negatives, weight)
+        return share_of_floats(area(scores.index(label)), weight)
+    positives, negatives = scores.sides(label)
+    pairs = positives * negatives
+    return Share(scores.twice_u(label) if pairs else 0, 2 * pairs, weight)
 
 
 def _no_label(scores: LabelScores, undefined: float | None, *, both: bool = True) -> float:
@@ -155,14 +148,9 @@ def label_average_precision(
             values[label] = undefined_value(_NO_LABEL, undefined, label)
     if average is None:
         return values
-    weights: dict[Label, Weight] = dict.fromkeys(values, 1)
-    if average == "weighted":
-        weights = {label: scores.true_count(label) for label in values}
-    held = [label for label, value in values.items() if value == value and weights[label]]
-    if not held:
-        return _no_label(scores, undefined, both=False)
-    total = exact_sum([weights[label] for label in held])
-    return math.fsum(weights[label] * values[label] for label in held) / total
+    weights = {label: scores.true_count(label) if average == "weighted" else 1 for label in values}
+    value = mean_of_values(values, weights)
+    return _no_label(scores, undefined, both=False) if value is None else value
 
 
 # Losses
@@ -201,19 +189,16 @@ label_calibration_error = functools.partial(_of_labels, calibration.expected_cal
 
 
 def _sample_mean(
-    ranking: LabelRanking, term: Term, undefined: float | None, *, n: Weight, certain: Weight = 0
+    ranking: LabelRanking, total: Any, undefined: float | None, *, n: Weight, certain: Weight = 0
 ) -> float:
-    """The mean of a term over events of weight n; of those, the term of ``certain`` ones is 1."""
+    """The mean of terms of this sum over events of weight n; of those, ``certain`` ones have 1."""
     if not ranking.weight:
         return undefined_value(NO_EVENTS, undefined)
     if not n:
         some = ranking.weight - ranking.weight_of_empty
         return undefined_value(_ONE_SIDED if some else "no event has a label", undefined)
-    value: float
-    if ranking.exact:
-        value = (ranking.summed(term) + (int(certain) << BITS)) / (int(n) << BITS)
-    else:
-        value = (ranking.summed(term) + certain) / n
+    unit = 1 << BITS if ranking.exact else 1
+    value = (total + certain * unit) / (n * unit)
     return _with_others(value, n, ranking.weight, undefined)
 
 
@@ -247,7 +232,9 @@ def label_ranking_average_precision(
     0.5
     """
     n, certain = ranking.weight, ranking.weight_of_empty
-    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n, certain=certain)
+    return _sample_mean(
+        ranking, ranking.summed(RankedGroup.precision), undefined, n=n, certain=certain
+    )
 
 
 def average_precision_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -266,7 +253,7 @@ def average_precision_samples(ranking: LabelRanking, *, undefined: float | None 
     (0.5, 0.25)
     """
     n = ranking.weight_with(all_labels=True)
-    return _sample_mean(ranking, RankedGroup.precision, undefined, n=n)
+    return _sample_mean(ranking, ranking.summed(RankedGroup.precision), undefined, n=n)
 
 
 def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -283,7 +270,7 @@ def coverage_error(ranking: LabelRanking, *, undefined: float | None = None) -> 
     >>> coverage_error(ranking)
     2.0
     """
-    return _sample_mean(ranking, RankedGroup.coverage, undefined, n=ranking.weight)
+    return _sample_mean(ranking, ranking.summed(RankedGroup.coverage), undefined, n=ranking.weight)
 
 
 def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -299,7 +286,9 @@ def label_ranking_loss(ranking: LabelRanking, *, undefined: float | None = None)
     >>> label_ranking_loss(ranking)
     0.5
     """
-    return _sample_mean(ranking, RankedGroup.wrong_pairs, undefined, n=ranking.weight)
+    return _sample_mean(
+        ranking, ranking.summed(RankedGroup.wrong_pairs), undefined, n=ranking.weight
+    )
 
 
 def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) -> float:
@@ -317,7 +306,7 @@ def roc_auc_samples(ranking: LabelRanking, *, undefined: float | None = None) ->
     0.5
     """
     n = ranking.weight_with(all_labels=False)
-    return _sample_mean(ranking, RankedGroup.right_pairs, undefined, n=n)
+    return _sample_mean(ranking, ranking.summed(RankedGroup.right_pairs), undefined, n=n)
 
 
 def precision_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = None) -> float:
@@ -364,104 +353,87 @@ def recall_at_k(ranking: LabelRanking, k: int = 2, *, undefined: float | None = 
     (0.0, 1.0)
     """
     hits, n = list(_hits(ranking, k)), ranking.weight_with(all_labels=True)
-    if not n:
-        reason = "no event has a label" if ranking.weight else NO_EVENTS
-        return undefined_value(reason, undefined)
+    total: Any = math.fsum(weight / true for true, weight in hits)
     if ranking.exact:
-        value = sum((int(weight) << BITS) // true for true, weight in hits) / (int(n) << BITS)
-    else:
-        value = math.fsum(weight / true for true, weight in hits) / n
-    return _with_others(value, n, ranking.weight, undefined)
-
-
-# Rows of the registry: name, function, definition, and what differs from the usual.
-
-_UP: dict[str, Any] = {}
-_DOWN = {"direction": "down"}
-_ERROR = {"direction": "down", "high": math.inf}
-
-_OF_LABELS: tuple[tuple[Callable[..., Any], str, str], ...] = (
-    (label_roc_auc, "roc_auc", "AUC"),
-    (label_average_precision, "average_precision", "average precision"),
-)
-_OF_RANKINGS: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
-    (
-        "roc_auc_samples",
-        roc_auc_samples,
-        "mean over events of the AUC of the scores of their labels",
-        _UP,
-    ),
-    (
-        "average_precision_samples",
-        average_precision_samples,
-        "mean over events of the average precision of the ranking of their labels",
-        _UP,
-    ),
-    (
-        "label_ranking_average_precision",
-        label_ranking_average_precision,
-        "mean over events and their labels of the share of true labels among those of at least "
-        "its score",
-        {"synonyms": ("lrap", "label_ranking_average_precision_score")},
-    ),
-    (
-        "label_ranking_loss",
-        label_ranking_loss,
-        "mean over events of the share of pairs of a true and a false label in the wrong order",
-        {**_DOWN, "synonyms": ("ranking_loss",)},
-    ),
-    (
-        "coverage_error",
-        coverage_error,
-        "mean over events of how many labels to take, by score, to have all true ones",
-        {**_ERROR, "synonyms": ("coverage",)},
-    ),
-    (
-        "precision_at_k",
-        precision_at_k,
-        "mean over events of the share of true labels among the k of the highest scores",
-        {"params": ("k",), "family": "bootstrap"},
-    ),
-    (
-        "recall_at_k",
-        recall_at_k,
-        "mean over events of the share of their labels among the k of the highest scores",
-        {"params": ("k",), "family": "bootstrap"},
-    ),
-)
-_OF_LOSSES: tuple[tuple[str, Callable[..., Any], str, Mapping[str, Any]], ...] = (
-    ("log_loss", label_log_loss, "mean over labels of the binary log loss", _ERROR),
-    ("brier_score", label_brier_score, "mean over labels of the binary Brier score", _DOWN),
-    (
-        "expected_calibration_error",
-        label_calibration_error,
-        "mean over labels of the expected calibration error, over bins",
-        {**_DOWN, "family": "bootstrap"},
-    ),
-)
+        total = sum((int(weight) << BITS) // true for true, weight in hits)
+    return _sample_mean(ranking, total, undefined, n=n)
 
 
 def score_rows() -> Iterator[Metric]:
     """The registry's rows of metrics of the scores of label sets."""
-    for function, name, what in _OF_LABELS:
+    function: Any
+    for function, name, what in (
+        (label_roc_auc, "roc_auc", "AUC"),
+        (label_average_precision, "average_precision", "average precision"),
+    ):
         for average, words in (
             ("macro", f"mean over labels of the {what}"),
             ("micro", f"{what} of all pairs of an event and a label"),
             ("weighted", f"mean over labels, by support, of the {what}"),
         ):
-            yield Metric(
-                name=f"{name}_{average}",
-                function=functools.partial(function, average=average),
+            yield _score_row(
+                functools.partial(function, average=average),
+                words,
+                f"{name}_{average}",
                 state="label_scores",
-                definition=words,
-                tasks=MULTILABEL,
+                family="bootstrap",
                 fixed=MappingProxyType({"average": average}),
             )
-    row = functools.partial(Metric, tasks=MULTILABEL)
-    of: Mapping[str, Any]
-    for name, function, definition, of in _OF_RANKINGS:
-        of = {"state": "label_ranking", "family": "label_ranking", **of}
-        yield row(name=name, function=function, definition=definition, **of)
-    for name, function, definition, of in _OF_LOSSES:
-        of = {"state": "label_losses", "family": "label_ranking", "params": ("average",), **of}
-        yield row(name=name, function=function, definition=definition, **of)
+    yield _score_row(roc_auc_samples, "mean over events of the AUC of the scores of their labels")
+    yield _score_row(
+        average_precision_samples,
+        "mean over events of the average precision of the ranking of their labels",
+    )
+    yield _score_row(
+        label_ranking_average_precision,
+        "mean over events and their labels of the share of true labels among those of at least "
+        "its score",
+        synonyms=("lrap", "label_ranking_average_precision_score"),
+    )
+    yield _score_row(
+        label_ranking_loss,
+        "mean over events of the share of pairs of a true and a false label in the wrong order",
+        direction="down",
+        synonyms=("ranking_loss",),
+    )
+    yield _score_row(
+        coverage_error,
+        "mean over events of how many labels to take, by score, to have all true ones",
+        direction="down",
+        high=math.inf,
+        synonyms=("coverage",),
+    )
+    yield _score_row(
+        precision_at_k,
+        "mean over events of the share of true labels among the k of the highest scores",
+        params=("k",),
+        family="bootstrap",
+    )
+    yield _score_row(
+        recall_at_k,
+        "mean over events of the share of their labels among the k of the highest scores",
+        params=("k",),
+        family="bootstrap",
+    )
+    losses = functools.partial(
+        _score_row, state="label_losses", direction="down", params=("average",)
+    )
+    text = "mean over labels of the {}".format
+    yield losses(label_log_loss, text("binary log loss"), "log_loss", high=math.inf)
+    yield losses(label_brier_score, text("binary Brier score"), "brier_score")
+    yield losses(
+        label_calibration_error,
+        text("expected calibration error, over bins"),
+        "expected_calibration_error",
+        family="bootstrap",
+    )
+
+
+def _score_row(function: Any, definition: str, name: str = "", **columns: Any) -> Metric:
+    usual = {"state": "label_ranking", "family": "label_ranking", "tasks": MULTILABEL}
+    return Metric(
+        name=name or function.__name__,
+        function=function,
+        definition=definition,
+        **{**usual, **columns},
+    )

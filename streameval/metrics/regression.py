@@ -17,7 +17,7 @@ from streameval.events.values import is_number
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.error_ratios import RatioSums
 from streameval.states.error_residuals import ResidualIndex
-from streameval.states.error_sums import ErrorSums
+from streameval.states.error_sums import ErrorSums, Moments
 from streameval.states.sums.exact_sum import ExactSum, nearest_float, nearest_root
 
 __all__ = [
@@ -42,6 +42,20 @@ __all__ = [
 _SAME_TRUTH = "all true numbers are equal, so that there is no variance to explain"
 
 
+def _quotient(
+    at: Moments,
+    top: int,
+    bottom: int,
+    undefined: float | None,
+    without: str = "",
+    rounded: Any = nearest_float,
+) -> float:
+    """The ratio, rounded once; undefined without an event, and for a reason where bottom is 0."""
+    if not (at.weight and bottom):
+        return undefined_value(without if at.weight else NO_EVENTS, undefined)
+    return float(rounded(top, bottom))
+
+
 def mean_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
     """Mean of y_pred − y_true, the bias: above 0 where predictions are too high on the average.
 
@@ -54,9 +68,7 @@ def mean_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
     0.5
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(-at.error << at.weight_shift, at.weight << at.shift)
+    return _quotient(at, -at.error << at.weight_shift, at.weight << at.shift, undefined)
 
 
 def mean_absolute_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -71,9 +83,7 @@ def mean_absolute_error(errors: ErrorSums, *, undefined: float | None = None) ->
     1.0
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(at.absolute << at.weight_shift, at.weight << at.shift)
+    return _quotient(at, at.absolute << at.weight_shift, at.weight << at.shift, undefined)
 
 
 def mean_squared_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -89,9 +99,7 @@ def mean_squared_error(errors: ErrorSums, *, undefined: float | None = None) -> 
     1.25
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(at.error_squares << at.weight_shift, at.weight << 2 * at.shift)
+    return _quotient(at, at.error_squares << at.weight_shift, at.weight << 2 * at.shift, undefined)
 
 
 def root_mean_squared_error(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -107,9 +115,8 @@ def root_mean_squared_error(errors: ErrorSums, *, undefined: float | None = None
     (3.535533905933, inf)
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
-    return nearest_root(at.error_squares << at.weight_shift, at.weight << 2 * at.shift)
+    top, bottom = at.error_squares << at.weight_shift, at.weight << 2 * at.shift
+    return _quotient(at, top, bottom, undefined, rounded=nearest_root)
 
 
 def r2(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -125,12 +132,8 @@ def r2(errors: ErrorSums, *, undefined: float | None = None) -> float:
     0.875
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
     spread = at.true_spread
-    if not spread:
-        return undefined_value(_SAME_TRUTH, undefined)
-    return nearest_float(spread - at.weight * at.error_squares, spread)
+    return _quotient(at, spread - at.weight * at.error_squares, spread, undefined, _SAME_TRUTH)
 
 
 def explained_variance(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -145,12 +148,8 @@ def explained_variance(errors: ErrorSums, *, undefined: float | None = None) -> 
     (1.0, -5.0)
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
     spread = at.true_spread
-    if not spread:
-        return undefined_value(_SAME_TRUTH, undefined)
-    return nearest_float(spread - at.error_spread, spread)
+    return _quotient(at, spread - at.error_spread, spread, undefined, _SAME_TRUTH)
 
 
 def mean_pinball_loss(
@@ -171,11 +170,10 @@ def mean_pinball_loss(
     if not is_number(alpha) or not 0 <= alpha <= 1:
         raise MetricError(f"alpha: expected a number from 0 to 1, got {shown(alpha)}")
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
     share, whole = float(alpha).as_integer_ratio()
     units = share * at.under + (whole - share) * (at.under - at.error)
-    return nearest_float(units << at.weight_shift, (at.weight << at.shift) * whole)
+    bottom = (at.weight << at.shift) * whole
+    return _quotient(at, units << at.weight_shift, bottom, undefined)
 
 
 def pearson_r(errors: ErrorSums, *, undefined: float | None = None) -> float:
@@ -215,12 +213,8 @@ def concordance_correlation(errors: ErrorSums, *, undefined: float | None = None
     (0.5714285714285714, 1.0)
     """
     at = errors.moments()
-    if not at.weight:
-        return undefined_value(NO_EVENTS, undefined)
     apart = at.true_spread + at.predicted_spread + (at.error**2 << at.weight_shift)
-    if not apart:
-        return undefined_value("all numbers are equal", undefined)
-    return nearest_float(2 * at.joint_spread, apart)
+    return _quotient(at, 2 * at.joint_spread, apart, undefined, "all numbers are equal")
 
 
 def mean_absolute_percentage_error(ratios: RatioSums, *, undefined: float | None = None) -> float:
@@ -282,19 +276,17 @@ def root_mean_squared_log_error(ratios: RatioSums, *, undefined: float | None = 
     """
     if reason := _no_logarithm(ratios):
         return undefined_value(reason, undefined)
-    numerator, denominator = ratios.log_squares.as_integer_ratio()
-    weight, over = ratios.count.as_integer_ratio()
-    if not weight:
-        return undefined_value(NO_EVENTS, undefined)
-    return nearest_root(numerator * over, denominator * weight)
+    return _mean_of(ratios.log_squares, ratios, undefined, nearest_root)
 
 
-def _mean_of(total: ExactSum, ratios: RatioSums, undefined: float | None) -> float:
+def _mean_of(
+    total: ExactSum, ratios: RatioSums, undefined: float | None, rounded: Any = nearest_float
+) -> float:
     numerator, denominator = total.as_integer_ratio()
     weight, over = ratios.count.as_integer_ratio()
     if not weight:
         return undefined_value(NO_EVENTS, undefined)
-    return nearest_float(numerator * over, denominator * weight)
+    return float(rounded(numerator * over, denominator * weight))
 
 
 def _no_logarithm(ratios: RatioSums) -> str:

@@ -260,6 +260,15 @@ def _table_of_columns(
         )
     if data is not None:
         if "y_true" in columns:
+            own = columns["y_true"]
+            if isinstance(own, Mapping) and all(isinstance(one, str) for one in own.values()):
+                pairs = ",".join(f"{label}={column}" for label, column in own.items())
+                raise InputError(
+                    "y_true",
+                    expected="a field, or label=column,label=column",
+                    got="a mapping",
+                    remedy=f"pass {pairs!r}",
+                )
             raise InputError("y_true", expected="the true labels once", got="them twice")
         columns = {"y_true": data, **columns}
     if predictions is not None:

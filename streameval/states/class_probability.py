@@ -187,7 +187,7 @@ class ClassProbabilitySums(LossSums):
         return form if self.probabilities else {"probabilities": False, **form}
 
     @classmethod
-    def _of_settings(cls, fields: Fields) -> ClassProbabilitySums:
+    def _of_settings(cls, fields: Fields, *settings: Any) -> ClassProbabilitySums:
         return cls(super()._of_settings(fields).bins, probabilities=fields.probabilities())
 
     def _read(self, fields: Fields) -> None:

@@ -44,7 +44,7 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     twice_u,
 )
-from streameval.states.ranking.weights import MAX_TOTAL, WeightArray
+from streameval.states.ranking.weights import MAX_TOTAL, WeightArray, check_total
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
 
@@ -499,13 +499,8 @@ class ClassScores(ScoreFields):
                 remedy="ids are no classes",
             )
         # The pooled scores of all columns weigh this much.
-        if self.exact and total * classes > MAX_TOTAL:
-            raise InputError(
-                "weight",
-                expected=f"weights that add up to at most {MAX_TOTAL // classes}",
-                got=f"{weight} beside {self.total} counted before",
-                remedy="scale the weights down",
-            )
+        if self.exact:
+            check_total(self.total, weight, MAX_TOTAL // classes, "weights")
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a batch that :meth:`check_many` accepts: the same bits as its events one by one."""

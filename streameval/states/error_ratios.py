@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +33,10 @@ class RatioTerms(NamedTuple):
     """None where a number is −1 or less."""
 
 
-def _log1p(x: float) -> float:
+def _log1p(x: Any, log: Callable[[Any], Any] = portable_log) -> Any:
     """ln(1 + x) with the same bits everywhere, to some units in the last place."""
     u = 1.0 + x
-    return portable_log(u) + (x - (u - 1.0)) / u
+    return log(u) + (x - (u - 1.0)) / u
 
 
 def ratio_terms(true: float, predicted: float) -> RatioTerms:
@@ -56,27 +57,14 @@ def ratio_terms(true: float, predicted: float) -> RatioTerms:
     return RatioTerms(percentage, far, symmetric, square)
 
 
-def _log1p_many(x: FloatArray) -> FloatArray:
-    u = 1.0 + x
-    result: FloatArray = portable_log_many(u) + (x - (u - 1.0)) / u
-    return result
+def ratio_columns(
+    true: FloatArray, predicted: FloatArray
+) -> tuple[FloatArray, Any, FloatArray, FloatArray, Any]:
+    """The terms of a batch, to the same bits: percentages, symmetric ones and squared logarithms.
 
-
-class RatioColumns(NamedTuple):
-    """The terms of a batch, to the same bits."""
-
-    percentage: FloatArray
-    far: Any
-    """Which percentages are to be multiplied by 2**700; None: none."""
-    symmetric: FloatArray
-    log_square: FloatArray
-    """0 where a number is −1 or less."""
-    outside: Any
-    """Which events these are; None: none."""
-
-
-def ratio_columns(true: FloatArray, predicted: FloatArray) -> RatioColumns:
-    """The terms of a batch."""
+    After the percentages, which of them are to be multiplied by 2**700; at the end, which events
+    have a number of −1 or less, and 0 as the square. None: none.
+    """
     error, y, p = np.abs(true - predicted), np.abs(true), np.abs(predicted)
     size = np.maximum(y, LOWEST)
     with np.errstate(over="ignore"):
@@ -97,8 +85,8 @@ def ratio_columns(true: FloatArray, predicted: FloatArray) -> RatioColumns:
         true, predicted = np.where(outside, 0.0, true), np.where(outside, 0.0, predicted)
     else:
         outside = None
-    difference = _log1p_many(true) - _log1p_many(predicted)
-    return RatioColumns(percentage, far, symmetric, difference * difference, outside)
+    difference = _log1p(true, portable_log_many) - _log1p(predicted, portable_log_many)
+    return percentage, far, symmetric, difference * difference, outside
 
 
 def add_column(total: ExactSum, x: FloatArray, weight: WeightArray | None, power: int) -> None:
@@ -159,23 +147,21 @@ class RatioSums(NumberSums):
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         count, percentages, symmetric, log_squares, outside = self._values
         for chunk in chunks(len(y_true)):
-            terms = ratio_columns(y_true[chunk], given[chunk])
+            near, far, halves, squares, beyond = ratio_columns(y_true[chunk], given[chunk])
             by = None if weight is None else weight[chunk]
-            add_column(count, np.ones(len(terms.symmetric)), by, 1)
-            near = terms.percentage
-            if terms.far is not None:
-                near = np.where(terms.far, 0.0, near)
+            add_column(count, np.ones(len(near)), by, 1)
+            if far is not None:
                 part = ExactSum()
-                heavy = None if by is None else by[terms.far]
-                add_column(part, terms.percentage[terms.far], heavy, self.POWER)
+                add_column(part, near[far], None if by is None else by[far], self.POWER)
+                near = np.where(far, 0.0, near)
                 numerator, denominator = part.as_integer_ratio()
                 shift = denominator.bit_length() - 1 - self.POWER * _FAR
                 percentages.add_fraction(numerator, shift)
             add_column(percentages, near, by, self.POWER)
-            add_column(symmetric, terms.symmetric, by, self.POWER)
-            add_column(log_squares, terms.log_square, by, self.POWER)
-            if terms.outside is not None:
-                add_column(outside, terms.outside.astype(np.float64), by, 1)
+            add_column(symmetric, halves, by, self.POWER)
+            add_column(log_squares, squares, by, self.POWER)
+            if beyond is not None:
+                add_column(outside, beyond.astype(np.float64), by, 1)
 
     def _fault(self, terms: Any = None) -> str:
         count, percentages, symmetric, log_squares, outside = self._values

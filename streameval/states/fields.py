@@ -67,14 +67,19 @@ def cell_weights(weights: list[Weight], *, exact: bool) -> Any:
     return np.array(weights, dtype=np.int64 if exact else np.float64)
 
 
-def same_forms(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """Whether two written forms are equal."""
-    return mine.keys() == theirs.keys() and all(
-        np.array_equal(value, theirs[key])
-        if isinstance(value, np.ndarray) and isinstance(theirs[key], np.ndarray)
-        else type(value) is type(theirs[key]) and value == theirs[key]
-        for key, value in mine.items()
-    )
+def same_forms(mine: Any, theirs: Any) -> bool:
+    """Whether two written forms are equal, and the parts of them of the same types."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(
+            same_forms(value, theirs[key]) for key, value in mine.items()
+        )
+    if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
+        return np.array_equal(mine, theirs)
+    if type(mine) is not type(theirs):
+        return False
+    if type(mine) is list and dict in map(type, mine):
+        return len(mine) == len(theirs) and all(map(same_forms, mine, theirs))
+    return bool(mine == theirs)
 
 
 def falls(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -211,3 +216,12 @@ class Fields(dict[str, Any]):
             if not 0 < weight <= MOST_WEIGHT:  # nan is not
                 self.refuse(f"{key}[{n}]", "a finite weight above 0", weight)
         return weights, exact
+
+    def cells(self, key: str, length: int | None = None) -> list[Weight]:
+        """The weights of so many cells, or of any number: whole where exact, else floats."""
+        weights, exact = self.cell_weights(key)
+        if length not in (None, len(weights)):
+            self.refuse(key, f"{length} weights", len(weights))
+        if weights and exact != self.exact:
+            self.refuse(key, "ints where exact, else floats", self[key])
+        return weights

@@ -21,7 +21,7 @@ from streameval.states.fields import (
     never_counted,
     same_forms,
 )
-from streameval.states.sums.sum_vector import Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Form, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
@@ -66,7 +66,7 @@ class JointCells(SumVector):
     """The base of weights of cells, each named by what several models predicted of an event."""
 
     __slots__ = ()
-    VALIDATED = True
+    VALIDATED = CELLS = True
     WHAT: ClassVar[str]
     """What each model predicts."""
 
@@ -109,11 +109,6 @@ class JointCells(SumVector):
         new = super().copy()
         new._size = self._size
         return new
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        return cls().scaled_cells([(cls.from_state(form), factor) for form, factor in parts], unit)
 
 
 class JointCounts(JointCells):
@@ -259,11 +254,7 @@ class JointCounts(JointCells):
             fields.refuse("true", expected, occurring)
         if bool(n) != bool(models):
             fields.refuse("models", "a number of models where there are events", models)
-        weight, exact = fields.cell_weights("weight")
-        if len(weight) != n:
-            fields.refuse("weight", f"{n} weights", len(weight))
-        if self._exact != exact:
-            fields.refuse("weight", "ints where exact, else floats", fields["weight"])
+        weight = fields.cells("weight", n)
         for has, width in ((False, 0), (True, models)):
             rows = np.flatnonzero(scored == has)
             if len(rows):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -134,12 +133,11 @@ class JointErrors(JointSums):
         models = batch.y_pred.shape[1]
         for chunk in chunks(len(batch)):
             part = batch.take(chunk)
-            columns: list[Any] = list(_columns(part))
-            weighted = columns
+            weighted = columns = _columns(part)
             if part.weight is not None:
                 by = LimbRows.of(part.weight.astype(np.float64))
-                weighted = [by and column and by.times(column) for column in columns]
-            if None in weighted:
+                weighted = [] if by is None else [by.times(column) for column in columns]
+            if not weighted:
                 for true, predicted, _, each in part.events():
                     self._add(self._terms_of(true, (), predicted), each)
                 continue
@@ -181,15 +179,14 @@ def _with_square(x: float) -> tuple[tuple[int, int], tuple[int, int]]:
     return (numerator, shift), (numerator * numerator, 2 * shift)
 
 
-def _columns(batch: EventBatch) -> Iterator[LimbRows | None]:
-    """What is known of each event, column by column; None: too wide."""
-    yield LimbRows.ones(len(batch))
-    true = LimbRows.of(batch.y_true)
-    yield true
-    yield None if true is None else true.times(true)
-    for predicted in batch.y_pred.T:
-        errors = predicted - batch.y_true
-        column = LimbRows.of(errors)
-        yield column
-        yield None if column is None else column.where(np.where(errors < 0, -1.0, 1.0))
-        yield None if column is None else column.times(column)
+def _columns(batch: EventBatch) -> list[LimbRows]:
+    """What is known of each event, column by column; empty where a number is too wide."""
+    errors = [predicted - batch.y_true for predicted in batch.y_pred.T]
+    true, *limbs = (LimbRows.of(numbers) for numbers in (batch.y_true, *errors))
+    if true is None or None in limbs:
+        return []
+    columns = [LimbRows.ones(len(batch)), true, true.times(true)]
+    for error, column in zip(errors, filter(None, limbs), strict=True):
+        sign = np.where(error < 0, -1.0, 1.0)
+        columns += [column, column.where(sign), column.times(column)]
+    return columns

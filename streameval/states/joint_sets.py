@@ -55,12 +55,16 @@ class JointSets(JointCells):
     WHAT = "sets"
     KEYS = frozenset({"exact", "models", "sizes", "cells"})
 
-    def columns(self) -> SetColumns:
-        """The cells, ascending."""
+    def _table(self) -> tuple[IntArray, Any]:
+        """A row for each cell, ascending, and the weights as they are written."""
         cells = sorted(self._cells.items())
         table = np.array([key for key, _ in cells], dtype=np.int64)
-        table = table.reshape(len(cells), 1 + 2 * self.models)
         weight = cell_weights([weight for _, weight in cells], exact=self._exact)
+        return table.reshape(len(cells), 1 + 2 * self.models), weight
+
+    def columns(self) -> SetColumns:
+        """The cells, ascending."""
+        table, weight = self._table()
         if type(weight) is list:
             weight = np.array(weight, dtype=object)
         return SetColumns(table[:, 0], table[:, 1::2], table[:, 2::2], weight)
@@ -90,28 +94,19 @@ class JointSets(JointCells):
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        cells = self.columns()
-        table = np.empty((len(cells.true), 1 + 2 * self.models), dtype=np.int64)
-        table[:, 0], table[:, 1::2], table[:, 2::2] = cells.true, cells.hits, cells.predicted
-        weight = cells.weight.tolist() if cells.weight.dtype == object else cells.weight
-        return {
-            "exact": self._exact,
-            "models": self.models,
-            "sizes": table.ravel(),
-            "cells": weight,
-        }
+        table, weight = self._table()
+        form = {"exact": self._exact, "models": self.models}
+        return {**form, "sizes": table.ravel(), "cells": weight}
 
     def _read(self, fields: Fields) -> None:
         models = fields.integer("models", 0, MAX_MODELS)
         sizes = fields.array("sizes", np.int64)
-        weights, exact = fields.cell_weights("cells")
+        weights = fields.cells("cells")
         n = len(weights)
         if bool(n) != bool(models) or models == 1:
             fields.refuse("models", "a number of models where there are events", models)
         if len(sizes) != n * (1 + 2 * models):
             fields.refuse("sizes", f"{n * (1 + 2 * models)} values", len(sizes))
-        if n and exact != self._exact:
-            fields.refuse("cells", "ints where exact, else floats", fields["cells"])
         table = sizes.reshape(n, 1 + 2 * models)
         true, hits, predicted = table[:, :1], table[:, 1::2], table[:, 2::2]
         if not ((hits >= 0) & (hits <= np.minimum(true, predicted))).all():

@@ -98,11 +98,6 @@ class LabelCounts(CellSums):
         return sorted({label for label, _ in self._held()})
 
     @property
-    def total(self) -> Weight:
-        """Weight of all events."""
-        return self.weight
-
-    @property
     def whole(self) -> LabelCounts:
         """The counts that ratios are computed of."""
         return self
@@ -168,34 +163,27 @@ class LabelCounts(CellSums):
             form["closed"] = list(self.closed)
         return form
 
-    def restored(self, form: Any) -> LabelCounts:
-        """What ``to_state(occurring=True)`` wrote, with this closed list; raises StateError."""
-        if isinstance(form, dict) and "closed" in form:
-            raise StateError("label_counts.closed: expected no such key in an evaluator")
-        new = self.from_state(form)
-        new.closed = self.closed
-        new._check_closed()
-        return new
-
     @classmethod
-    def _of_settings(cls, fields: Fields) -> LabelCounts:
+    def _of_settings(cls, fields: Fields, *settings: Any) -> LabelCounts:
+        if settings:
+            if "closed" in fields:
+                raise StateError("label_counts.closed: expected no such key in an evaluator")
+            return cls.of_closed(*settings)
         closed = fields.labels(key="closed", ascending=False) if "closed" in fields else None
         return cls.of_closed(None if closed is None else tuple(closed))
 
     def _read(self, fields: Fields) -> None:
         super()._read(fields)
-        self._check_closed()
-        most, _ = self._about(self.weight)
-        for label in {label for label, _ in self._cells}:
-            tp, fp, fn, _ = self.binary(label)
-            if tp + fp + fn > most:
-                raise StateError(f"label_counts: more events of {shown(label)} than of all")
-
-    def _check_closed(self) -> None:
-        others = {label for label, _ in self._cells}.difference(self.closed or ())
+        found = {label for label, _ in self._cells}
+        others = found.difference(self.closed or ())
         if self.closed is not None and others:
             expected = f"labels out of {shown(list(self.closed))}"
             raise StateError(f"label_counts: expected {expected}, got {shown(min(others))}")
+        most, _ = self._about(self.weight)
+        for label in found:
+            tp, fp, fn, _ = self.binary(label)
+            if tp + fp + fn > most:
+                raise StateError(f"label_counts: more events of {shown(label)} than of all")
 
     def _rows(self) -> Table:
         form = "{}" if self.exact else "{:.12g}"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from streameval.errors import StateError
 from streameval.events.values import Label, Weight
 from streameval.states.fields import Fields
 from streameval.states.label_columns import LabelColumns
 from streameval.states.label_scores import LabelScores
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.loss_sums import MOST_BINS
-from streameval.states.sums.sum_vector import Form, Parts
 
 
 class LabelLosses(LabelColumns):
@@ -31,59 +29,37 @@ class LabelLosses(LabelColumns):
     __slots__ = ("bins",)
     NAME = "label_losses"
     SETTINGS = ("bins",)
+    KEYS = LabelColumns.KEYS | {"bins"}
+    COLUMN = ProbabilitySums
+    SCALED = ProbabilitySums.scaled
 
     def __init__(self, declared: tuple[Label, ...] | None = None, *, bins: int = 10) -> None:
         super().__init__(declared)
         self.bins = bins
 
-    def _new(self) -> ProbabilitySums:
-        return ProbabilitySums(self.bins)
-
     def _held(self, column: ProbabilitySums) -> Weight:
         return column.weight + column.outside
 
-    def _empty(self) -> Self:
-        return type(self)(self.declared, bins=self.bins)
-
     @classmethod
-    def _of_settings(cls, fields: Fields, declared: tuple[Label, ...] | None) -> Self:
-        return cls(declared, bins=fields.integer("bins", 1, MOST_BINS))
-
-    @classmethod
-    def _scaled_column(cls, parts: Parts, unit: int) -> Form:
-        return ProbabilitySums.scaled(parts, unit)
-
-    def _restored(self, form: object) -> Any:
-        column = ProbabilitySums.from_state(form)
-        if column.bins != self.bins:
-            raise StateError(f"bins: expected {self.bins}, got {column.bins}")
-        return column
+    def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
+        return cls(*settings, bins=fields.integer("bins", 1, MOST_BINS))
 
     @classmethod
     def from_scores(cls, scores: LabelScores, bins: int) -> Self:
         """The losses of the events of another state, to the same bits."""
-        new = cls(scores.declared, bins=bins)
-        new._exact, new._total, new._missed = scores._exact, scores._total, scores._missed.copy()
-        for label, index in scores._columns.items():
-            new._columns[label] = ProbabilitySums.from_blocks(index.group_blocks(), bins)
-        return new
+        columns = {
+            label: ProbabilitySums.from_blocks(index.group_blocks(), bins)
+            for label, index in scores._columns.items()
+        }
+        return cls(scores.declared, bins=bins)._holding(scores, columns)
 
     def of_label(self, label: Label) -> ProbabilitySums:
         """The sums of one label, zeros included, as those of a binary task; O(bins)."""
         column = self._columns.get(label)
-        sums = self._new() if column is None else column.copy()
+        sums: ProbabilitySums = self._new() if column is None else column.copy()
         for positive, weight in zip((True, False), self.zeros(label), strict=True):
+            if type(weight) is float:
+                sums._promote()
             if weight:
-                zeros = self._new()
-                zeros.update(positive, 0.0)
-                if type(weight) is int:
-                    sums.merge(zeros, weight)
-                else:
-                    sums.merge(ProbabilitySums.from_state(self._times(zeros, weight)))
+                sums.add_whole(positive, 0.0, weight)
         return sums
-
-    @staticmethod
-    def _times(sums: ProbabilitySums, weight: float) -> Form:
-        """The written form of sums of float weight."""
-        numerator, denominator = float(weight).as_integer_ratio()
-        return ProbabilitySums.scaled([(sums.to_state(), numerator)], denominator)

@@ -14,8 +14,7 @@ from streameval.events.label_rows import LabelRows
 from streameval.events.values import Weight
 from streameval.states.fields import Fields
 from streameval.states.label_counts import MISS, outcomes
-from streameval.states.sums.cell_sums import CellSums
-from streameval.states.sums.fixed_point import total_weight_by_group
+from streameval.states.sums.cell_sums import CellSums, weights_of_rows
 
 
 class LabelPairs(CellSums):
@@ -44,34 +43,25 @@ class LabelPairs(CellSums):
     def _cells_of(self, batch: EventBatch, hits: LabelRows) -> Iterator[tuple[Any, Weight]]:
         labels = batch.labels
         # Ranks, because the cells of a pair are of the label that comes first.
-        rank = np.empty(len(labels), dtype=np.int64)
         ascending = sorted(range(len(labels)), key=labels.__getitem__)
-        rank[ascending] = np.arange(len(labels))
-        true, predicted, right = (
+        rank = np.argsort(np.array(ascending, dtype=np.int64))
+        right, predicted, true = (
             rows.rows * len(labels) + rank[rows.codes]
-            for rows in (batch.y_true, batch.y_pred, hits)
+            for rows in (hits, batch.y_pred, batch.y_true)
         )
-        keys = np.concatenate(
-            [
-                right * 3,
-                np.setdiff1d(predicted, right, assume_unique=True) * 3 + 1,
-                np.setdiff1d(true, right, assume_unique=True) * 3 + 2,
-            ]
+        false, missed = (
+            np.setdiff1d(part, right, assume_unique=True) for part in (predicted, true)
         )
-        keys.sort()
-        span = 3 * len(labels)
-        row, code = keys // span, keys % span
+        keys = np.sort(np.concatenate([right * 3, false * 3 + 1, missed * 3 + 2]))
+        row, code = np.divmod(keys, max(1, 3 * len(labels)))
         # Each key with the following ones of its event, one distance after the other.
         for apart in range(1, len(keys)):
             same = np.flatnonzero(row[apart:] == row[:-apart])
             if not len(same):
                 break
-            pairs = code[same] * span + code[same + apart]
-            distinct, codes = np.unique(pairs, return_inverse=True)
             weight = None if batch.weight is None else batch.weight[row[same]]
-            sums = total_weight_by_group(codes.ravel(), len(distinct), weight)
-            for pair, by in zip(distinct.tolist(), sums, strict=True):
-                (a, first), (b, second) = (divmod(one, 3) for one in divmod(pair, span))
+            for pair, by in weights_of_rows((code[same], code[same + apart]), weight):
+                (a, first), (b, second) = (divmod(one, 3) for one in pair)
                 yield (labels[ascending[a]], first, labels[ascending[b]], second), by
 
     def _read(self, fields: Fields) -> None:

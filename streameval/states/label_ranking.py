@@ -11,10 +11,10 @@ import numpy as np
 from streameval.events.event import EventBatch
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
-from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
+from streameval.states.fields import Fields, cell_weights, same_forms
 from streameval.states.sums.cell_sums import weights_of_rows
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import DeclaredSums, Field, Form, Parts
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -27,7 +27,11 @@ EMPTY = (0, 0, 0, 0, 0)
 _CELLS = 1 << 20
 """Most scores of a batch that are sorted at once."""
 
-_COLUMNS = ("true", "found", "group", "above", "reached")
+_TABLES = (
+    (("true", "found", "group", "above", "reached"), "weights"),
+    (("true_of_places", "places"), "place_weights"),
+)
+"""The written columns of the numbers of groups, and of places, and of the weights of each."""
 
 
 class RankedGroup(NamedTuple):
@@ -60,7 +64,8 @@ class RankedGroup(NamedTuple):
         false = labels - self.true
         tied = self.reached - self.above - self.group
         below = false - (self.reached - self.found)
-        return self.group * (2 * below + tied), 2 * self.true * false
+        pairs = 2 * self.true * false
+        return self.group * (2 * below + tied), pairs + (pairs == 0)
 
     def coverage(self, labels: int) -> tuple[int, int]:
         """How many labels to take to have all true ones, in the lowest of their groups."""
@@ -84,15 +89,15 @@ def _units(term: tuple[int, int]) -> int:
 
 
 def group_of(key: Key, labels: int) -> RankedGroup:
-    """The group of a key, among so many labels."""
+    """The group of a key, or of columns of keys, among so many labels."""
     true, found, group, above, reached = key
-    if reached < 0:
-        reached += labels + 1
-        above += labels + 1 if above < 0 else 0
-    return RankedGroup(true, found, group, above, reached)
+    above_bottom = (reached < 0) * (labels + 1)
+    return RankedGroup(
+        true, found, group, above + (above < 0) * above_bottom, reached + above_bottom
+    )
 
 
-class LabelRanking(SumVector):
+class LabelRanking(DeclaredSums):
     """Counts of how events rank their labels by score.
 
     For each event and each of its groups of equal scores that holds a true label, the numbers of
@@ -113,28 +118,18 @@ class LabelRanking(SumVector):
 
     # The cells of the base are by the numbers of a group, by a place (true, place), and, where
     # labels are discovered, by (label,).
-    __slots__ = ("_kept", "_order", "declared")
+    __slots__ = ("_kept", "_order")
     NAME = "label_ranking"
-    VALIDATED = True
-    KEYS = frozenset(
-        {"exact", "weight", "weights", "places", "true_of_places", "place_weights"}
-    ) | {*_COLUMNS}
+    KEYS = frozenset({"exact", "weight"}.union(*((*names, key) for names, key in _TABLES)))
     OPTIONAL = frozenset({"labels", "label_weights"})
 
     weight = Field[Weight]()
 
     def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
-        super().__init__()
-        self.declared = declared
+        super().__init__(declared)
         self._order = {label: n for n, label in enumerate(sorted(declared or ()))}
         # Sums over groups that have been read, which each event then keeps current.
         self._kept: dict[Term, int] = {}
-
-    def _empty(self) -> LabelRanking:
-        return LabelRanking(self.declared)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return LabelRanking.from_state, (self.to_state(), self.declared)
 
     # Reading
 
@@ -264,9 +259,6 @@ class LabelRanking(SumVector):
         sound = self._values[0] >= 0 and all(self._cells.get(key, 0) >= 0 for key in keys)
         return "" if sound else self._no_events()
 
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> Any:
-        return never_counted("score", dict(given))
-
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         batch: EventBatch = y_true
         if not len(batch) or batch.score is None:
@@ -304,61 +296,41 @@ class LabelRanking(SumVector):
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        groups, places, labels = ([key for key in self._cells if len(key) == n] for n in (5, 2, 1))
         form: Form = {"exact": self._exact, "weight": self._values[0]}
-        form |= self._columns_of(groups, _COLUMNS, "weights")
-        form |= self._columns_of(places, ("true_of_places", "places"), "place_weights")
+        for names, weights in _TABLES:
+            keys = sorted(key for key in self._cells if len(key) == len(names))
+            table = np.array(keys, dtype=np.int64).reshape(len(keys), len(names))
+            form |= {name: table[:, n].copy() for n, name in enumerate(names)}
+            form[weights] = self._weights_of(keys)
         if self.declared is None:
-            labels.sort()
-            form["labels"] = [label for (label,) in labels]
-            form["label_weights"] = self._weights_of(labels)
+            form["labels"] = labels = self.labels
+            form["label_weights"] = self._weights_of([(label,) for label in labels])
         return form
-
-    def _columns_of(self, keys: list[Key], names: tuple[str, ...], weights: str) -> Form:
-        keys.sort()
-        table = np.array(keys, dtype=np.int64).reshape(len(keys), len(names))
-        columns = {name: table[:, n].copy() for n, name in enumerate(names)}
-        return {**columns, weights: self._weights_of(keys)}
 
     def _weights_of(self, keys: list[Key]) -> Any:
         return cell_weights([self._cells[key] for key in keys], exact=self._exact)
 
     def _read(self, fields: Fields) -> None:
+        self._read_cells(fields)
+        self._check_sound(fields)
+
+    def _read_cells(self, fields: Fields) -> None:
         self._values[0] = fields.weight("weight")
-        found = [
-            (_COLUMNS, "weights"),
-            (("true_of_places", "places"), "place_weights"),
-        ]
-        for names, weights in found:
-            columns = [fields.array(name, np.int64) for name in names]
-            self._read_cells(fields, list(zip(*columns, strict=False)), weights)
+        for names, weights in _TABLES:
+            columns = [fields.array(name, np.int64).tolist() for name in names]
+            keys: list[Key] = list(zip(*columns, strict=False))
+            self._cells.update(zip(keys, fields.cells(weights, len(keys)), strict=True))
         if self.declared is None:
-            labels = fields.labels() if "labels" in fields else []
-            self._read_cells(fields, [(label,) for label in labels], "label_weights")
-        form = self.to_state()
-        if not same_forms(form, {key: fields[key] for key in form if key in fields}):
+            keys = [(label,) for label in fields.labels()]
+            self._cells.update(zip(keys, fields.cells("label_weights", len(keys)), strict=True))
+        if not same_forms(self.to_state(), fields):
             fields.refuse("true", "distinct cells that ascend, with a weight of each", "others")
 
-    def _read_cells(self, fields: Fields, keys: list[Key], name: str) -> None:
-        weights, exact = fields.cell_weights(name)
-        if keys and exact != self._exact:
-            fields.refuse(name, "ints where exact, else floats", fields[name])
-        if len(weights) != len(keys):
-            fields.refuse(name, f"{len(keys)} weights", len(weights))
-        for key, weight in zip(keys, weights, strict=True):
-            numbers = tuple([int(n) if not isinstance(n, str) else n for n in key])
-            self._cells[numbers] = weight
-
     @classmethod
-    def from_state(cls, data: Any, declared: tuple[Label, ...] | None = None) -> LabelRanking:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = Fields(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
-        if ("labels" in fields) != (declared is None):
+    def _of_settings(cls, fields: Fields, *settings: Any) -> LabelRanking:
+        new = cls(*settings)
+        if ("labels" in fields) != (new.declared is None):
             fields.refuse("labels", "labels where these are discovered", sorted(fields))
-        new = cls(declared)
-        new._exact = fields.exact
-        new._read(fields)
-        new._check_sound(fields)
         return new
 
     def _check_sound(self, fields: Fields) -> None:
@@ -389,7 +361,7 @@ class LabelRanking(SumVector):
         for form, factor in parts:
             states.append((cls(declared), factor))
             states[-1][0]._exact = form["exact"]
-            states[-1][0]._read(Fields(form, cls.NAME, cls.KEYS, cls.OPTIONAL))
+            states[-1][0]._read_cells(Fields(form, cls.NAME, cls.KEYS, cls.OPTIONAL))
         return cls(declared).scaled_cells(states, unit)
 
     def _check(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from collections.abc import Iterable
+from operator import add
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +22,6 @@ from streameval.states.ranking.score_groups import (
 )
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
-from streameval.states.sums.sum_vector import Form, Parts
 
 
 class LabelScores(LabelColumns):
@@ -43,6 +44,9 @@ class LabelScores(LabelColumns):
     __slots__ = ("max_scores",)
     NAME = "label_scores"
     SETTINGS = ("max_scores",)
+    KEYS = LabelColumns.KEYS | {"max_scores"}
+    COLUMN = ScoreIndex
+    SCALED = staticmethod(weighted_sum.index)
 
     def __init__(
         self, declared: tuple[Label, ...] | None = None, *, max_scores: int | None = None
@@ -50,33 +54,21 @@ class LabelScores(LabelColumns):
         super().__init__(declared)
         self.max_scores = checked_limit(max_scores)
 
-    def _new(self) -> ScoreIndex:
-        return ScoreIndex(max_scores=self.max_scores)
-
     def _held(self, column: ScoreIndex) -> Weight:
-        return _total(column, True) + _total(column, False)
-
-    def _empty(self) -> Self:
-        return type(self)(self.declared, max_scores=self.max_scores)
+        return sum(_sides(column))
 
     @classmethod
-    def _of_settings(cls, fields: Fields, declared: tuple[Label, ...] | None) -> Self:
+    def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
         try:
-            return cls(declared, max_scores=fields["max_scores"])
+            return cls(*settings, max_scores=fields["max_scores"])
         except InputError as error:
             raise StateError(f"{cls.NAME}.{error}") from None
 
     def _restored(self, form: object) -> ScoreIndex:
-        index = ScoreIndex.from_state(form)
-        if index.max_scores != self.max_scores:
-            raise StateError(f"max_scores: expected {self.max_scores}, got {index.max_scores}")
+        index: ScoreIndex = super()._restored(form)
         if index.groups().scores.all():
             return index
         raise StateError("scores: expected scores but 0")
-
-    @classmethod
-    def _scaled_column(cls, parts: Parts, unit: int) -> Form:
-        return weighted_sum.index(parts, unit)
 
     # Reading
 
@@ -94,11 +86,10 @@ class LabelScores(LabelColumns):
 
     def sides(self, label: Label) -> tuple[Weight, Weight]:
         """The weight of the events that have a label, and of the others."""
-        positives, negatives = self.zeros(label)
         index = self._columns.get(label)
-        if index is None:
-            return positives, negatives
-        return positives + _total(index, True), negatives + _total(index, False)
+        own = (0, 0) if index is None else _sides(index)
+        positives, negatives = map(add, self.zeros(label), own)
+        return positives, negatives
 
     def twice_u(self, label: Label) -> int:
         """Twice the weight of the pairs in which an event with the label outscores another one.
@@ -120,7 +111,7 @@ class LabelScores(LabelColumns):
         """The scores of one label, zeros included, as a new binary index; O(its scores)."""
         index = self._columns.get(label)
         if index is None:
-            new = self._new()
+            new: ScoreIndex = self._new()
         elif index.max_scores is None:
             new = index.copy()
         else:
@@ -128,10 +119,7 @@ class LabelScores(LabelColumns):
             limit = max(index.max_scores, index.distinct + 1)
             form = groups_to_state(index.groups(), index.exact, limit, index.level)
             new = ScoreIndex.from_state(form)
-        for positive, weight in zip((True, False), self.zeros(label), strict=True):
-            if weight:
-                _add_zeros(new, positive, weight)
-        return new
+        return _with_zeros(new, self.zeros(label))
 
     def index(self, label: Label) -> ScoreIndex:
         """As :meth:`one_vs_rest`, for reading only: not copied where there are no zeros."""
@@ -155,29 +143,23 @@ class LabelScores(LabelColumns):
                 new.merge(index)
             for side, weight in enumerate(self.zeros(label)):
                 zeros[side] += weight
-        for positive, weight in zip((True, False), zeros, strict=True):
-            if weight:
-                _add_zeros(new, positive, weight)
-        return new
+        return _with_zeros(new, zeros)
 
     def with_columns(self, columns: dict[Label, ScoreIndex]) -> LabelScores:
         """The same events with other scores but 0, all of them kept."""
-        new = LabelScores(self.declared)
-        new._exact, new._total, new._missed = self._exact, self._total, self._missed.copy()
-        new._columns = columns
-        return new
+        return LabelScores(self.declared)._holding(self, columns)
 
     def true_count(self, label: Label) -> Weight:
         """The weight of the events that have a label."""
         return self.sides(label)[0]
 
 
-def _total(index: ScoreIndex, positive: bool) -> Weight:
-    """The weight of one side; of floats the same in any order."""
+def _sides(index: ScoreIndex) -> tuple[Weight, Weight]:
+    """The weight of the positives, and of the negatives; of floats the same in any order."""
     if index.exact:
-        return index.positives if positive else index.negatives
-    groups = index.groups()
-    return math.fsum((groups.positives if positive else groups.negatives).tolist())
+        return index.positives, index.negatives
+    _, positives, negatives = index.groups()
+    return math.fsum(positives.tolist()), math.fsum(negatives.tolist())
 
 
 def area(index: ScoreIndex) -> float:
@@ -190,13 +172,14 @@ def area(index: ScoreIndex) -> float:
     return auc_of_groups(positives, negatives)
 
 
-def _add_zeros(index: ScoreIndex, positive: bool, weight: Weight) -> None:
-    """Add so many events of score 0, of any weight."""
-    if weight <= MAX_WEIGHT:
-        index.update(positive, 0.0, weight)
-        return
-    own, none = np.array([weight]), np.array([weight * 0])
-    sides = (own, none) if positive else (none, own)
-    groups = ScoreGroups(np.zeros(1), *sides)
-    form = groups_to_state(groups, type(weight) is int, index.max_scores)
-    index.merge(ScoreIndex.from_state(form))
+def _with_zeros(index: ScoreIndex, zeros: Iterable[Weight]) -> ScoreIndex:
+    """The index with scores of 0 of so much weight, of any: of positives, then of negatives."""
+    for side, weight in enumerate(zeros):
+        if 0 < weight <= MAX_WEIGHT:
+            index.update(not side, 0.0, weight)
+        elif weight:
+            sides = [np.array([weight * (n == side)]) for n in (0, 1)]
+            groups = ScoreGroups(np.zeros(1), *sides)
+            form = groups_to_state(groups, type(weight) is int, index.max_scores)
+            index.merge(ScoreIndex.from_state(form))
+    return index

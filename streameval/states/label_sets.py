@@ -39,11 +39,6 @@ class LabelSetCounts(CellSums):
     TALLY = "NativeSizeTally"
     COLUMNS = dict.fromkeys(SetSizes._fields, False)
 
-    @property
-    def total(self) -> Weight:
-        """Weight of all events."""
-        return self.weight
-
     def sizes(self) -> Iterator[tuple[SetSizes, Weight]]:
         """The cells, ascending, each with its weight."""
         return ((SetSizes(*cell), weight) for cell, weight in sorted(self._held().items()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import add
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, IntArray, Label, Weight
-from streameval.states.fields import Fields, never_counted
+from streameval.states.fields import Fields
 from streameval.states.label_ranking import LabelRanking, RankedGroup, entries_of, group_of
 from streameval.states.loss_squares import LOG_LOSS_SCALE
 from streameval.states.sums.fixed_point import UNIT, chunks, sum_units, to_units, total_weight
@@ -22,13 +21,14 @@ from streameval.states.sums.loss_terms import (
     loss_column,
     portable_log,
 )
-from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.states.sums.sum_vector import DeclaredSums, Field
 
 _LEAST = LEAST_LOSS * FRACTION
 _EIGHTH = LOG_LOSS_SCALE**-0.5
+_TERMS = (RankedGroup.precision, RankedGroup.wrong_pairs, RankedGroup.right_pairs)
 
 
-class LabelSquares(SumVector):
+class LabelSquares(DeclaredSums):
     """Σ of the squares of each event's metrics, of a closed list of labels.
 
     Without such a list how many labels an event ranks is not known when it is counted: then
@@ -41,9 +41,8 @@ class LabelSquares(SumVector):
     (0.25, 0.25, 0.0625)
     """
 
-    __slots__ = ("_ranking", "declared")
+    __slots__ = ("_ranking",)
     NAME = "label_squares"
-    VALIDATED = True
 
     weight = Field[Weight]()
     precision = Field[Weight](None, UNIT)
@@ -58,24 +57,13 @@ class LabelSquares(SumVector):
     """Σ weight · Brier term²."""
 
     def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
-        super().__init__()
-        self.declared = declared
+        super().__init__(declared)
         self._ranking = LabelRanking(declared)
 
-    def _empty(self) -> LabelSquares:
-        return LabelSquares(self.declared)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return LabelSquares.restored, (self.to_state(), self.declared)
-
-    @classmethod
-    def restored(cls, form: Any, declared: tuple[Label, ...] | None) -> LabelSquares:
-        """The state that was written, with its closed list; raises StateError."""
-        new = cls.from_state(form)
-        if declared is None and any(new._values):
-            Fields(form, cls.NAME, cls.KEYS).refuse("weight", "0 without labels", new.weight)
-        new.declared, new._ranking = declared, LabelRanking(declared)
-        return new
+    def _read(self, fields: Fields) -> None:
+        super()._read(fields)
+        if self.declared is None and any(self._values):
+            fields.refuse("weight", "0 without labels", self.weight)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int]]:
         if self.declared is None:
@@ -83,9 +71,8 @@ class LabelSquares(SumVector):
         labels, true = len(self.declared), len(y_true)
         keys = self._ranking._terms_of(y_true, given, None)
         groups = [group_of(key, labels) for key in keys if len(key) == 5] if true else []
-        shares = [_sum(group.precision(labels) for group in groups)]
-        shares += [_sum(group.wrong_pairs(labels) for group in groups)]
-        shares += [_sum(group.right_pairs(labels) for group in groups if true < labels)]
+        parts = [[term(group, labels) for group in groups] for term in _TERMS]
+        shares = [sum([over / under for over, under in part], 0.0) for part in parts]
         loss = brier = 0.0
         count = 0
         for label in self.declared:
@@ -117,19 +104,10 @@ class LabelSquares(SumVector):
         # By score, and by label in the declared order: in that order a single event adds.
         entries = entries_of(batch, self._ranking._order)
         own, columns = next(iter(entries.groups(true)), (true[:0], (true[:0],) * 5))
-        group: Any = RankedGroup(*columns)
-        if (group.reached < 0).any():
-            bottom = group.reached < 0
-            group.reached[bottom] += labels + 1
-            group.above[bottom & (group.above < 0)] += labels + 1
-        mixed = group.true < labels
-        parts: list[Any] = [
-            group.precision(labels),
-            group.wrong_pairs(labels),
-            group.right_pairs(labels),
+        group = group_of(columns, labels)
+        shares = [
+            _by_event(own, np.true_divide(*term(group, labels)), len(batch)) for term in _TERMS
         ]
-        parts[2] = parts[2][0] * mixed, np.where(mixed, parts[2][1], 1)
-        shares = [_by_event(own, np.true_divide(*part), len(batch)) for part in parts]
         shares += self._losses(batch, entries)
         sums = [len(batch) if by is None else total_weight(by)]
         sums += [sum_units(x * x, by) for x in shares]
@@ -138,9 +116,7 @@ class LabelSquares(SumVector):
     def _losses(self, batch: EventBatch, entries: Any) -> list[FloatArray]:
         assert self.declared is not None
         labels, length = len(self.declared), len(batch)
-        place = np.array([self._ranking._order[label] for label in self.declared])
-        rank = np.empty(labels, np.int64)
-        rank[place] = np.arange(labels)
+        rank = np.argsort([self._ranking._order[label] for label in self.declared])
         order = np.argsort(entries.events * labels + rank[entries.codes])
         events, scores, true = entries.events[order], entries.scores[order], entries.true[order]
         held = true | (scores != 0.0)
@@ -152,13 +128,6 @@ class LabelSquares(SumVector):
         loss += (labels - np.bincount(events, minlength=length)) * _LEAST
         loss[outside] = brier[outside] = 0.0
         return [loss / labels * _EIGHTH, brier / labels]
-
-    def _never_counted(self, y_true: Any, given: Any, weight: int) -> Any:
-        return never_counted("score", dict(given))
-
-
-def _sum(terms: Iterable[tuple[int, int]]) -> float:
-    return sum([over / under for over, under in terms], 0.0)
 
 
 def _by_event(events: IntArray, values: FloatArray, length: int) -> FloatArray:

@@ -307,7 +307,7 @@ STATES: dict[str, StateRow] = {
             make=lambda plan: LabelCounts.of_closed(plan.labels),
             # The plan holds the closed list of labels, as of a confusion.
             write=lambda counts: counts.to_state(occurring=True),
-            read=lambda plan, form: LabelCounts.of_closed(plan.labels).restored(form),
+            read=lambda plan, form: LabelCounts.from_state(form, plan.labels),
         ),
         _row(
             "label_sets",
@@ -396,7 +396,7 @@ STATES: dict[str, StateRow] = {
             _MULTILABEL,
             _LABEL_SCORES,
             make=lambda plan: LabelSquares(plan.labels),
-            read=lambda plan, form: LabelSquares.restored(form, plan.labels),
+            read=lambda plan, form: LabelSquares.from_state(form, plan.labels),
             kept_for_intervals_of=frozenset({"label_ranking", "label_losses"}),
         ),
         _row("joint", JointCounts, _COMPARISON, "predictions of every model"),

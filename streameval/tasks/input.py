@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -64,6 +65,8 @@ class Input:
     labelled: ClassVar[bool] = True  # whether events have true labels
     # Whether columns of labels are codes of their names, in the order of ``names``.
     _codes: ClassVar[bool] = True
+    # The codes that declared labels have in every batch, if they are those of columns too.
+    _code: Mapping[Label, int] = MappingProxyType({})
 
     def __init__(self, *, closed: bool = False) -> None:
         # From each known label to what states count of it; to be read only.
@@ -225,7 +228,7 @@ class Input:
     ) -> EventBatch:
         """Validate columns or raise InputError; their new labels are staged."""
         self.staged = ()
-        names: dict[Label, int] = {}
+        names: dict[Label, int] = dict(self._code)
         true = self._label_column(y_true, "y_true", names) if self.labelled else None
         predicted = None
         if y_pred is not None:
@@ -253,11 +256,12 @@ class Input:
             () if scores is None else scores.labels,
             None if scores is None else scores.named,
         )
-        rows = batch.weighing() if names else None
-        if rows is not None:
-            self.stage(self._labels_in(batch.take(rows), names, y_pred is not None))
-        elif names:
-            self.stage(names)
+        if names and not self.closed:
+            rows = batch.weighing()
+            if rows is None:
+                self.stage(names)
+            else:
+                self.stage(self._labels_in(batch.take(rows), names, y_pred is not None))
         if self.part is None:
             return batch
         labels, kept = self.part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,7 +36,14 @@ from streameval.tasks.input import (
     nothing_given,
 )
 from streameval.tasks.task import FieldKind, Kernel, Task
-from streameval.tasks.written_events import LARGEST, column, ints, read_labels, written_labels
+from streameval.tasks.written_events import (
+    LARGEST,
+    ints,
+    read_labels,
+    read_mappings,
+    read_sets,
+    written_labels,
+)
 
 _NO_SHARES = -1
 """In ``share_counts``: an event without probabilities."""
@@ -47,6 +53,12 @@ class ClassInput(Input):
     """Canonical labels, and predictions from probabilities, or from any scores of all classes."""
 
     __slots__ = ("_plain", "_texts", "classes", "probabilities", "score_field")
+    # Of errors: which labels are known, and what an event without some score lacks, with a remedy.
+    _known_labels: ClassVar[str] = "one of the classes {}"
+    _every_score: ClassVar[tuple[str, str]] = (
+        "a score of every label, with probabilities=False",
+        "",
+    )
 
     def __init__(
         self,
@@ -119,7 +131,7 @@ class ClassInput(Input):
         self, label: Label, field: str, position: int | None, remedy: str = ""
     ) -> InputError:
         """The error of a label that is not declared."""
-        expected = f"one of the classes {shown(list(self.classes))}"
+        expected = self._known_labels.format(shown(list(self.classes)))
         remedy = did_you_mean(str(label), self._texts) or remedy
         return InputError(
             field, expected=expected, got=shown(label), position=position, remedy=remedy
@@ -171,10 +183,11 @@ class ClassInput(Input):
         return shares
 
     def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
-        missing = [label for label in self.classes if label not in set(named)]
-        expected = "a score of every label, with probabilities=False"
-        got = f"none of {shown(missing[0])}"
-        return InputError(self.score_field, expected=expected, got=got, position=position)
+        held, (expected, remedy) = set(named), self._every_score
+        got = f"none of {shown(next(label for label in self.classes if label not in held))}"
+        return InputError(
+            self.score_field, expected=expected, got=got, position=position, remedy=remedy
+        )
 
     def _scores_given(self, score: object, proba: object) -> object:
         """What an event or a batch has of each label, or None; raises InputError."""
@@ -200,19 +213,23 @@ class ClassInput(Input):
     def _column_label(
         self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
     ) -> int:
-        known = self._label(label, field)
+        return self._code_of(self._label(label, field), field, names)
+
+    @staticmethod
+    def _code_of(
+        label: Label, field: str, names: dict[Label, int], position: int | None = None
+    ) -> int:
+        """The code of a label, which ``names`` gains; InputError where it is of another kind."""
         if names:
-            check_same_kind(next(iter(names)), known, field)
-        return names.setdefault(known, len(names))
+            check_same_kind(next(iter(names)), label, field, position)
+        return names.setdefault(label, len(names))
 
     def _score_columns(
         self, score: object, proba: object, length: int, names: dict[Label, int]
     ) -> ScoreColumns:
         columns, matrix, named = self._matrix(self._scores_given(score, proba), length)
         for label in columns:
-            if names:
-                check_same_kind(next(iter(names)), label, self.score_field)
-            names.setdefault(label, len(names))
+            self._code_of(label, self.score_field, names)
         return ScoreColumns(matrix, columns, named)
 
     def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> IntArray:
@@ -380,30 +397,9 @@ class MulticlassTask(Task):
     def read_events(self, data: Any, plan: Any) -> list[EventFields]:
         labels, true, predicted, weights = read_labels(data)
         ends = (0.0, 1.0) if plan.probabilities else (-LARGEST, LARGEST)
-        scores = _mappings(data, len(true), labels, ends)
+        sets = read_sets(data, "share_counts", "share_labels", len(true), labels, _NO_SHARES)
+        scores = read_mappings(data, "shares", sets, ends)
         return [
             (labels[t], labels[p], score, weight)
             for t, p, score, weight in zip(true, predicted, scores, weights, strict=True)
         ]
-
-
-def _mappings(
-    data: dict[str, Any], n: int, labels: list[Label], ends: tuple[float, float]
-) -> list[dict[Label, float] | None]:
-    counts = column(data, "share_counts", "int64", n, _NO_SHARES, len(labels)).tolist()
-    total = sum(count for count in counts if count > 0)
-    codes = column(data, "share_labels", "int64", total, 0, len(labels) - 1).tolist()
-    shares = column(data, "shares", "float64", total, *ends).tolist()
-    mappings: list[dict[Label, float] | None] = []
-    start = 0
-    for count in counts:
-        if count < 0:
-            mappings.append(None)
-            continue
-        end = start + count
-        if any(a >= b for a, b in pairwise(codes[start:end])):
-            raise StateError("window.share_labels: expected each event's labels to ascend")
-        named = [labels[code] for code in codes[start:end]]
-        mappings.append(dict(zip(named, shares[start:end], strict=True)))
-        start = end
-    return mappings

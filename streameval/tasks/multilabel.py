@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, did_you_mean, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.label_rows import LabelRows
 from streameval.events.values import (
     MAX_WEIGHT,
     BoolArray,
-    FloatArray,
     IntArray,
     Label,
     array_of,
@@ -27,12 +26,18 @@ from streameval.events.values import (
     factorised,
     is_missing,
     named_columns,
-    weight_column,
 )
-from streameval.tasks.input import Input, InputOptions, nothing_given
+from streameval.tasks.input import Input, InputOptions, ScoreColumns, nothing_given
 from streameval.tasks.multiclass import ClassInput
 from streameval.tasks.task import FieldKind, Kernel, Task, Truth
-from streameval.tasks.written_events import LARGEST, column, ints, label_list
+from streameval.tasks.written_events import (
+    LARGEST,
+    column,
+    ints,
+    label_list,
+    read_mappings,
+    read_sets,
+)
 
 _SET = "the labels of an event: a set, a list, {label: 0 or 1}, or a row of indicators"
 _SETS = "a set or list of labels of each event, or a column of indicators of each label"
@@ -55,14 +60,22 @@ class LabelSetInput(ClassInput):
     be there, except in a sparse matrix.
     """
 
-    __slots__ = ("_code", "limits")
+    __slots__ = ("_code", "threshold")
+    _known_labels = "labels out of {}"
+    _every_score = (
+        "a score of each of labels=",
+        "give each label a score, or pass a sparse matrix, which leaves out zeros",
+    )
+
+    threshold: float | dict[Label, float]  # type: ignore[assignment]
+    """The threshold of all labels, or of each."""
 
     def __init__(self, labels: Iterable[object] | None, threshold: object = _LIKELY) -> None:
         super().__init__(labels)
         self.probabilities = False  # the scores of an event need not sum to 1
         self.score_field = "score"
         self._code = {label: n for n, label in enumerate(self.classes)}
-        self.limits: float | dict[Label, float] = self._limits(threshold)
+        self.threshold = self._limits(threshold)
 
     def _limits(self, threshold: object) -> float | dict[Label, float]:
         """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
@@ -95,19 +108,14 @@ class LabelSetInput(ClassInput):
 
     @property
     def notes(self) -> dict[str, Any]:
-        limits = self.limits
+        limits = self.threshold
         if isinstance(limits, dict):
             return {"threshold": [list(pair) for pair in limits.items()]}
         return {"threshold": limits}
 
-    @property
-    def threshold(self) -> Any:  # type: ignore[override]
-        """The threshold of all labels, or of each."""
-        return self.limits
-
     def limit(self, label: Label) -> float:
         """The score from which on a label is predicted."""
-        limits = self.limits
+        limits = self.threshold
         return limits.get(label, _LIKELY) if isinstance(limits, dict) else limits
 
     # One event
@@ -121,7 +129,7 @@ class LabelSetInput(ClassInput):
             check_same_kind(next(iter(true)), next(iter(predicted)), "y_pred")
         scores = None
         if score is not None or proba is not None:
-            scores = self._shares(self._given(score, proba), next(iter(true), None))
+            scores = self._shares(self._scores_given(score, proba), next(iter(true), None))
             if predicted is None:
                 predicted = frozenset([at for at in scores if scores[at] >= self.limit(at)])
         elif predicted is None:
@@ -134,7 +142,7 @@ class LabelSetInput(ClassInput):
             predicted, scores = predicted if labels else None, scores if kept else None
         return true, predicted, scores, canonical  # type: ignore[return-value]
 
-    def _given(self, score: object, proba: object) -> object:
+    def _scores_given(self, score: object, proba: object) -> object:
         if score is not None and proba is not None:
             raise InputError("proba", expected="score= or proba=", got="both")
         self.score_field = "score" if proba is None else "proba"
@@ -171,17 +179,6 @@ class LabelSetInput(ClassInput):
         if is_missing(value):
             remedy = "this event has no labels yet: leave it out; one without labels has set()"
         return InputError(field, expected=_SET, got=shown(value), position=position, remedy=remedy)
-
-    def _unknown(
-        self, label: Label, field: str, position: int | None, remedy: str = ""
-    ) -> InputError:
-        return InputError(
-            field,
-            expected=f"labels out of {shown(list(self.classes))}",
-            got=shown(label),
-            position=position,
-            remedy=did_you_mean(str(label), self._texts) or remedy,
-        )
 
     def _indicators(self, value: Any, field: str, position: int | None) -> list[bool] | None:
         """The flags of a row with one for each declared label; None: the value lists labels."""
@@ -265,55 +262,9 @@ class LabelSetInput(ClassInput):
             remedy_code="label_scores",
         )
 
-    def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
-        held = set(named)
-        missing = [label for label in self.classes if label not in held]
-        return InputError(
-            self.score_field,
-            expected="a score of each of labels=",
-            got=f"none of {shown(missing[0])}",
-            position=position,
-            remedy="give each label a score, or pass a sparse matrix, which leaves out zeros",
-        )
-
     # Batches
 
-    def batch(
-        self,
-        y_true: object,
-        y_pred: object = None,
-        score: object = None,
-        proba: object = None,
-        weight: object = None,
-    ) -> EventBatch:
-        self.staged = ()
-        names = dict(self._code)
-        true = self._rows(y_true, "y_true", names)
-        predicted = None if y_pred is None else self._rows(y_pred, "y_pred", names)
-        if predicted is not None:
-            check_same_length(len(true), len(predicted), "y_pred")
-        scores: Any = None
-        columns: tuple[Label, ...] = ()
-        if score is not None or proba is not None:
-            given = self._given(score, proba)
-            scores, columns = self._score_rows(given, len(true), names)
-            if predicted is None:
-                predicted = self._reached(scores, columns, names)
-        elif predicted is None:
-            raise nothing_given("y_pred")
-        labels = tuple(names)
-        weights = weight_column(weight, len(true), zero=True)
-        if not self.closed:
-            batch = EventBatch(true, predicted, scores, weights, labels, columns)
-            rows = batch.weighing()
-            self.stage(labels if rows is None else self._labels_of(batch.take(rows)))
-        if self.part is not None:
-            of_labels, of_scores = self.part
-            predicted, scores = predicted if of_labels else None, scores if of_scores else None
-        return EventBatch(true, predicted, scores, weights, labels, columns)
-
-    @staticmethod
-    def _labels_of(batch: EventBatch) -> list[Label]:
+    def _labels_in(self, batch: EventBatch, names: Any, predicted: bool) -> list[Label]:
         parts = [batch.y_true.codes, batch.y_pred.codes]
         if isinstance(batch.score, LabelRows):
             parts.append(batch.score.codes)
@@ -323,7 +274,9 @@ class LabelSetInput(ClassInput):
             *(batch.score_labels if len(batch) else ()),
         ]
 
-    def _rows(self, given: Any, field: str, names: dict[Label, int]) -> LabelRows:
+    def _label_column(  # type: ignore[override]
+        self, given: Any, field: str, names: dict[Label, int]
+    ) -> LabelRows:
         """The sets of many events; ``names`` gains labels that may be new."""
         if hasattr(given, "tocsr"):
             return self._sparse(given, field, flags=True)
@@ -362,9 +315,7 @@ class LabelSetInput(ClassInput):
         columns: dict[int, BoolArray] = {}
         length = None
         for name, given in table.items():
-            label = self._column_name(name, field)
-            if names:
-                check_same_kind(next(iter(names)), label, field)
+            code = self._code_of(self._column_name(name, field), field, names)
             array = column_array(given, field)
             if array.dtype != np.bool_:
                 for position, one in enumerate(array.tolist()):
@@ -373,7 +324,7 @@ class LabelSetInput(ClassInput):
                 array = array.astype(np.bool_)
             length = len(array) if length is None else length
             check_same_length(length, len(array), field)
-            columns[names.setdefault(label, len(names))] = array
+            columns[code] = array
         if len(columns) < len(table):
             raise InputError(field, expected="each label once", got=shown(list(table)))
         if not columns:
@@ -405,12 +356,9 @@ class LabelSetInput(ClassInput):
             if self.closed and several and lists and all(flags):
                 return self._of_matrix(np.array(rows).reshape(len(rows), width), field)
         sets = [self._set(value, field, n) for n, value in enumerate(rows)]
-        for found in sets:
-            for label in sorted(found):
-                if names:
-                    check_same_kind(next(iter(names)), label, field)
-                names.setdefault(label, len(names))
-        return LabelRows.of_sets([[names[label] for label in found] for found in sets])
+        return LabelRows.of_sets(
+            [self._code_of(label, field, names) for label in sorted(found)] for found in sets
+        )
 
     def _may_have_indicators(self, rows: Sequence[Any]) -> bool:
         """Whether a row with 0 or 1 in it may be of indicators, as of one event."""
@@ -431,12 +379,9 @@ class LabelSetInput(ClassInput):
         mapped = np.zeros(len(distinct), dtype=np.int64)
         for n, value in enumerate(distinct):
             try:
-                label = self._label(value, field)
-                if names:
-                    check_same_kind(next(iter(names)), label, field)
+                mapped[n] = self._code_of(self._label(value, field), field, names)
             except InputError as error:
                 raise error.at(int(events[np.argmax(codes == n)])) from None
-            mapped[n] = names.setdefault(label, len(names))
         keys = np.unique(events * len(names) + mapped[codes])
         return LabelRows.of_keys(keys, len(rows), len(names))
 
@@ -468,10 +413,11 @@ class LabelSetInput(ClassInput):
 
     # Scores of batches
 
-    def _score_rows(
-        self, given: Any, length: int, names: dict[Label, int]
-    ) -> tuple[Any, tuple[Label, ...]]:
+    def _score_columns(
+        self, score: object, proba: object, length: int, names: dict[Label, int]
+    ) -> ScoreColumns:
         """A matrix and the labels of its columns; or rows with values, and no labels."""
+        given: Any = self._scores_given(score, proba)
         rows: LabelRows | None = None
         if hasattr(given, "tocsr"):
             rows = self._sparse(given, self.score_field, flags=False)
@@ -489,16 +435,14 @@ class LabelSetInput(ClassInput):
             check_same_length(length, len(rows), self.score_field)
             if self.score_field == "proba":
                 self._check_probabilities(rows.values, rows.rows, rows.codes, tuple(names))
-            return rows, ()
+            return ScoreColumns(rows)  # type: ignore[arg-type]
         columns, matrix, _ = self._matrix(given, length)
         for label in columns:
-            if names:
-                check_same_kind(next(iter(names)), label, self.score_field)
-            names.setdefault(label, len(names))
+            self._code_of(label, self.score_field, names)
         if self.score_field == "proba":
             bad = np.argwhere((matrix < 0) | (matrix > 1))[:1]
             self._check_probabilities(matrix[bad[:, 0], bad[:, 1]], bad[:, 0], bad[:, 1], columns)
-        return matrix, columns
+        return ScoreColumns(matrix, columns)
 
     def _check_probabilities(
         self, values: Any, rows: IntArray, codes: IntArray, labels: Sequence[Label]
@@ -511,7 +455,7 @@ class LabelSetInput(ClassInput):
     def _of_mappings(self, given: Sequence[Any], names: dict[Label, int]) -> LabelRows:
         """Scores of discovered labels: each event names its own."""
         keys: list[dict[int, float]] = []
-        label_of: dict[object, Label] = {}
+        code_of: dict[object, int] = {}
         for position, row in enumerate(given):
             if not isinstance(row, Mapping):
                 raise InputError(
@@ -523,29 +467,24 @@ class LabelSetInput(ClassInput):
                 )
             scores: dict[int, float] = {}
             for name, value in row.items():
-                if name not in label_of:
+                if name not in code_of:
                     label = self._label(name, self.score_field, position)
-                    if names:
-                        check_same_kind(next(iter(names)), label, self.score_field, position)
-                    label_of[name] = label
-                code = names.setdefault(label_of[name], len(names))
-                scores[code] = canonical_score(value, self.score_field, position)
+                    code_of[name] = self._code_of(label, self.score_field, names, position)
+                scores[code_of[name]] = canonical_score(value, self.score_field, position)
             keys.append(scores)
         rows = LabelRows.of_sets(keys)
         ordered = (scores[code] for scores in keys for code in sorted(scores))
         values = np.fromiter(ordered, dtype=np.float64, count=len(rows.codes))
         return LabelRows(rows.starts, rows.codes, values)
 
-    def _reached(
-        self, scores: Any, columns: tuple[Label, ...], names: dict[Label, int]
-    ) -> LabelRows:
-        """The labels that scores predict."""
+    def _predicted_column(self, given: ScoreColumns, names: dict[Label, int]) -> Any:
+        scores: Any = given.score
+        columns = tuple(names) if isinstance(scores, LabelRows) else given.labels
+        limits = np.array([self.limit(label) for label in columns], dtype=np.float64)
         if isinstance(scores, LabelRows):
             assert scores.values is not None
-            limits = np.array([self.limit(label) for label in names], dtype=np.float64)
             rows = scores.kept(scores.values >= limits[scores.codes])
             return LabelRows(rows.starts, rows.codes)
-        limits = np.array([self.limit(label) for label in columns], dtype=np.float64)
         codes = np.array([names[label] for label in columns], dtype=np.int64)
         order = np.argsort(codes)
         rows = LabelRows.of_indicator((scores >= limits)[:, order])
@@ -625,38 +564,16 @@ class MultilabelTask(Task):
             raise StateError(f"window.labels: expected labels out of {shown(list(plan.labels))}")
         weights = column(data, "weight", "int64", None, 1, MAX_WEIGHT).tolist()
         parts = [
-            _written_sets(data, name, len(weights), labels, least)
+            read_sets(data, f"{name}_counts", name, len(weights), labels, least)
             for name, least in (("true", 0), ("predicted", _NOTHING), ("scored", _NOTHING))
         ]
-        total = sum(len(part) for part in parts[2] if part is not None)
-        scores: FloatArray = column(data, "scores", "float64", total, -LARGEST, LARGEST)
-        if (np.signbit(scores) & (scores == 0)).any():
+        scores = read_mappings(data, "scores", parts[2], (-LARGEST, LARGEST))
+        if (np.signbit(data["scores"]) & (data["scores"] == 0)).any():
             raise StateError("window.scores: expected finite numbers without -0.0, got others")
-        each = iter(scores.tolist())
-        events: list[EventFields] = []
-        for true, predicted, scored, weight in zip(*parts, weights, strict=True):
-            mapping = None if scored is None else {label: next(each) for label in scored}
-            chosen = None if predicted is None else frozenset(predicted)
-            events.append((frozenset(true or ()), chosen, mapping, weight))  # type: ignore[arg-type]
-        return events
-
-
-def _written_sets(
-    data: Any, name: str, n: int, labels: list[Label], least: int
-) -> list[list[Label] | None]:
-    """The labels of each event, ascending; None: the event has no such part."""
-    counts = column(data, f"{name}_counts", "int64", n, least, len(labels)).tolist()
-    total = sum(count for count in counts if count > 0)
-    codes = column(data, name, "int64", total, 0, len(labels) - 1).tolist()
-    sets: list[list[Label] | None] = []
-    start = 0
-    for count in counts:
-        own = codes[start : start + max(count, 0)]
-        if any(a >= b for a, b in pairwise(own)):
-            raise StateError(f"window.{name}: expected each event's labels to ascend")
-        sets.append(None if count < 0 else [labels[code] for code in own])
-        start += max(count, 0)
-    return sets
+        true, predicted = (
+            [None if one is None else frozenset(one) for one in part] for part in parts[:2]
+        )
+        return list(zip(true, predicted, scores, weights, strict=True))  # type: ignore[arg-type]
 
 
 def predicted_set(flags: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -76,3 +77,30 @@ def label_list(data: Any, wanted: tuple[Label, ...] | None = None) -> list[Label
     if len(set(labels)) != len(labels) or wanted not in (None, tuple(labels)):
         raise StateError(f"window.labels: expected distinct labels, got {shown(labels)}")
     return labels
+
+
+def read_sets(
+    data: Any, counts: str, codes: str, n: int, labels: list[Label], least: int
+) -> list[list[Label] | None]:
+    """The labels of each event, ascending, by their number and their codes; None for −1."""
+    sizes = column(data, counts, "int64", n, least, len(labels)).tolist()
+    total = sum(size for size in sizes if size > 0)
+    each = column(data, codes, "int64", total, 0, len(labels) - 1).tolist()
+    sets: list[list[Label] | None] = []
+    start = 0
+    for size in sizes:
+        own = each[start : start + max(size, 0)]
+        if any(a >= b for a, b in pairwise(own)):
+            raise StateError(f"window.{codes}: expected each event's labels to ascend")
+        sets.append(None if size < 0 else [labels[code] for code in own])
+        start += len(own)
+    return sets
+
+
+def read_mappings(
+    data: Any, key: str, sets: Sequence[list[Label] | None], ends: tuple[float, float]
+) -> list[dict[Label, float] | None]:
+    """From each label of each event to its number, which is within the ends."""
+    total = sum(len(own) for own in sets if own)
+    each = iter(column(data, key, "float64", total, *ends).tolist())
+    return [None if own is None else {label: next(each) for label in own} for own in sets]

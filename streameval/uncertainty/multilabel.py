@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import mul
 from typing import Any
 
 from streameval.events.values import Label
 from streameval.metrics.averages import Rule, WholeCounts, whole_counts
-from streameval.states.label_counts import FALSE_ALARM, HIT, MISS, LabelCounts
+from streameval.states.label_counts import LabelCounts
 from streameval.states.label_pairs import LabelPairs
 from streameval.states.label_sets import LabelSetCounts
 from streameval.uncertainty.confusion_delta import (
@@ -124,20 +125,15 @@ def _of_pairs(request: IntervalRequest, rule: Rule, counts: LabelCounts, pairs: 
     means: list[float] = []
     influence: dict[tuple[Label, int], float] = {}
     for label, (table, (by_correct, by_true, by_predicted)) in slopes.items():
-        found = {
-            HIT: by_correct + by_true + by_predicted,
-            FALSE_ALARM: by_predicted,
-            MISS: by_true,
-        }
-        influence.update({(label, outcome): x for outcome, x in found.items()})
+        # In the order of the outcomes: right, false and missed.
+        found = (by_correct + by_true + by_predicted, by_predicted, by_true)
+        influence.update({(label, outcome): x for outcome, x in enumerate(found)})
         correct, true, predicted, every = table.margins()
         c, t, p = (column[0] / every for column in (correct, true, predicted))
-        shares = {HIT: c, FALSE_ALARM: p - c, MISS: t - c}
-        mean = sum(shares[outcome] * x for outcome, x in found.items())
-        variance += sum(shares[outcome] * x * x for outcome, x in found.items()) - mean * mean
-        tp, fp, fn, _ = counts.binary(label)
-        raw = zip((tp, fp, fn), (HIT, FALSE_ALARM, MISS), strict=True)
-        means.append(sum(weight * found[outcome] for weight, outcome in raw) / total)
+        shares = (c, p - c, t - c)
+        mean = sum(map(mul, shares, found))
+        variance += sum(share * x * x for share, x in zip(shares, found, strict=True)) - mean * mean
+        means.append(sum(map(mul, counts.binary(label)[:3], found)) / total)
     together = math.fsum(
         weight * influence.get((a, first), 0.0) * influence.get((b, second), 0.0)
         for a, first, b, second, weight in pairs.cells()
@@ -173,17 +169,14 @@ def _label_slopes(
         smooth, slopes = derivatives(rule, c, t, p, every)
         by = [slope / len(found) for slope in slopes]
         return {label: (row[0], by) for label, row in found.items()}, smooth
-    if average == "macro":
-        size = len(found)
-        return (
-            {label: (row[0], [slope / size for slope in row[4]]) for label, row in found.items()},
-            math.fsum(row[3] for row in found.values()) / size,
-        )
-    shares = {label: row[1][1] / row[2] for label, row in found.items()}
+    by_support = average == "weighted"
+    shares = {label: row[1][1] / row[2] if by_support else 1.0 for label, row in found.items()}
     weight = math.fsum(shares.values())
     smooth = math.fsum(shares[label] * row[3] for label, row in found.items()) / weight
     slopes_of = {}
     for label, (table, _, _, value, slopes) in found.items():
         by_correct, by_true, by_predicted = (shares[label] * slope / weight for slope in slopes)
-        slopes_of[label] = table, (by_correct, by_true + (value - smooth) / weight, by_predicted)
+        if by_support:
+            by_true += (value - smooth) / weight
+        slopes_of[label] = table, (by_correct, by_true, by_predicted)
     return slopes_of, smooth

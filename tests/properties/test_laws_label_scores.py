@@ -106,7 +106,7 @@ def spec(kind, declared, *, scores=SCORES, dense=False, fractions=False, **optio
         read=read(kind),
         same=assert_near if fractions else StateSpec.same,
         excused={"revert": "weights that are no whole numbers"} if fractions else {},
-        from_state=lambda form: getattr(kind, "restored", kind.from_state)(form, declared),
+        from_state=lambda form: kind.from_state(form, declared),
     )
 
 

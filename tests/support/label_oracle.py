@@ -88,25 +88,29 @@ def class_value(name, events, label):
 
 def average(name, events, how, undefined=None):
     """A macro, micro or weighted average; classes without a value are left out or `undefined`."""
-    labels = classes(events)
+    counts = [four_counts(events, k) for k in classes(events)]
+    return average_of(CLASS_METRICS[name], counts, how, undefined)
+
+
+def average_of(metric, counts, how, undefined=None):
+    """The average over the four counts of each class or label."""
     if how == "micro":
-        parts = [four_counts(events, k) for k in labels]
-        pooled = [sum(column) for column in zip(*parts, strict=True)]
-        value = CLASS_METRICS[name](*pooled) if pooled else None
+        value = metric(*map(sum, zip(*counts, strict=True))) if counts else None
         return undefined if value is None else value
     terms = []
-    for label in labels:
-        value = class_value(name, events, label)
+    for tp, fp, fn, tn in counts:
+        value = metric(tp, fp, fn, tn)
         value = undefined if value is None else value
         if value is not None:
-            weight = weight_of(events, lambda t, p, k=label: t == k) if how == "weighted" else 1
-            terms.append((Fraction(value), weight))
+            terms.append((Fraction(value), tp + fn if how == "weighted" else 1))
+    # Where no class that has a value is true of any event, their plain mean.
+    return mean(terms, mean([(value, 1) for value, _ in terms], undefined))
+
+
+def mean(terms, undefined=None):
+    """The mean of values with weights."""
     total = sum(weight for _, weight in terms)
-    if total == 0:  # no class that has a value is true of any event
-        terms = [(value, 1) for value, _ in terms]
-        total = len(terms)
-    value = divide(sum(value * weight for value, weight in terms), total)
-    return undefined if value is None else value
+    return sum(value * weight for value, weight in terms) / total if total else undefined
 
 
 def accuracy(events):

@@ -223,6 +223,11 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
     (FRAME, {"y_true": 3, "score": "score"}, "y_true: expected the name of a column, got 3"),
     (
         FRAME,
+        {"y_true": {"a": "label"}, "y_pred": "label", "task": "multilabel"},
+        "y_true: expected a field, or label=column,label=column, got a mapping; pass 'a=label'",
+    ),
+    (
+        FRAME,
         {"y_true": "label", "score": "text"},
         "expected a finite number in column 'text', got a column of type large_string; con",
     ),

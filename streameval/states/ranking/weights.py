@@ -16,12 +16,14 @@ MAX_TOTAL = 2**62 - 1
 """Most whole weight one class may hold, so that twice a running sum is an int64."""
 
 
-def check_total(held: Weight, arriving: Weight) -> None:
-    """Refuse whole weights that would pass :data:`MAX_TOTAL`."""
-    if held + arriving > MAX_TOTAL:
+def check_total(
+    held: Weight, arriving: Weight, most: int = MAX_TOTAL, what: str = "weights of one class"
+) -> None:
+    """Refuse whole weights that would pass the most of their kind."""
+    if held + arriving > most:
         raise InputError(
             "weight",
-            expected=f"weights of one class that add up to at most {MAX_TOTAL}",
+            expected=f"{what} that add up to at most {most}",
             got=f"{arriving} beside {held} counted before",
             remedy="scale the weights down",
         )

@@ -15,7 +15,7 @@ from streameval.states.backend import compiled
 from streameval.states.fields import Fields, cell_weights, never_counted, same_forms
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import total_weight_by_group
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, SumVector
 
 _NATIVE = compiled("streameval.states.native.native_labels")
 
@@ -33,7 +33,7 @@ class CellSums(SumVector):
     """
 
     __slots__ = ("__weakref__", "_tally")
-    VALIDATED = True
+    VALIDATED = CELLS = True
     FIELD = "y_true"
     TALLY: ClassVar[str] = ""
     """The compiled class that counts events of whole weight."""
@@ -43,6 +43,11 @@ class CellSums(SumVector):
     """The largest of these numbers; 0: any."""
 
     weight = Field[Weight]()
+
+    @property
+    def total(self) -> Weight:
+        """Weight of all events."""
+        return self.weight
 
     def __init_subclass__(cls) -> None:
         labels = {"labels"} if any(cls.COLUMNS.values()) else set()
@@ -137,21 +142,17 @@ class CellSums(SumVector):
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
         cells = sorted(self._held().items())
-        labels: list[Label] = []
-        columns: list[list[Any]] = [list(one) for one in zip(*(key for key, _ in cells))]  # noqa: B905
-        columns = columns or [[] for _ in self.COLUMNS]
-        named = [
-            column
-            for column, is_label in zip(columns, self.COLUMNS.values(), strict=True)
-            if is_label
-        ]
-        if named:
-            labels = sorted(set().union(*named))
+        columns = dict(
+            zip(self.COLUMNS, zip(*[key for key, _ in cells], strict=True), strict=False)
+        )
+        named = [column for name, column in columns.items() if self.COLUMNS[name]]
+        labels: list[Label] = sorted(set().union(*named))
         code = {label: n for n, label in enumerate(labels)}
         form: Form = {"exact": self._exact, "weight": self._values[0]}
         if "labels" in self.KEYS:
             form["labels"] = labels
-        for (name, is_label), column in zip(self.COLUMNS.items(), columns, strict=True):
+        for name, is_label in self.COLUMNS.items():
+            column = columns.get(name, ())
             codes = [code[label] for label in column] if is_label else column
             form[name] = np.array(codes, dtype=np.int64)
         form["cells"] = cell_weights([weight for _, weight in cells], exact=self._exact)
@@ -172,23 +173,16 @@ class CellSums(SumVector):
                 expected = f"a number from 0 to {self.MOST}" if self.MOST else "a number from 0"
                 fields.refuse_at(outside, name, expected, column)
                 columns.append(column.tolist())
-        weights, exact = fields.cell_weights("cells")
+        weights = fields.cells("cells")
         if any(len(column) != len(weights) for column in columns):
             fields.refuse("cells", f"{len(columns[0])} weights", len(weights))
-        if len(weights) and exact != self._exact:
-            fields.refuse("cells", "ints where exact, else floats", fields["cells"])
         self._cells = dict(zip(zip(*columns, strict=True), weights, strict=True))
-        if not same_forms(self.to_state(), fields):
+        form = self.to_state()
+        if not same_forms({key: form[key] for key in fields}, fields):
             raise StateError(f"{self.NAME}: expected distinct cells that ascend")
         most, _ = self._about(self._values[0])
         if any(weight > most for weight in weights):
             raise StateError(self.NAME + self._no_events())
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        states = [(cls.from_state(form), factor) for form, factor in parts]
-        return states[0][0]._empty().scaled_cells(states, unit)
 
 
 def weights_of_rows(

@@ -25,6 +25,7 @@ from streameval.events.event import EventBatch
 from streameval.events.truth import positive_column
 from streameval.events.values import (
     MAX_WEIGHT,
+    Label,
     Weight,
     canonical_weight,
     check_same_length,
@@ -159,6 +160,8 @@ class SumVector:
     OPTIONAL: ClassVar[frozenset[str]] = frozenset()
     SETTINGS: ClassVar[tuple[str, ...]] = ()
     """Attributes that states which are merged have in common, beside the size."""
+    CELLS: ClassVar[bool] = False
+    """Whether the sums are those by key, which the written form has too."""
     VALIDATED: ClassVar[bool] = False
     """Whether all arguments are validated by the caller; a whole float weight then ends
     exactness too."""
@@ -410,10 +413,10 @@ class SumVector:
                 setattr(self, name, getattr(read, name))
 
     @classmethod
-    def from_state(cls, data: Any) -> Self:
-        """The state that :meth:`to_state` wrote; raises StateError."""
+    def from_state(cls, data: Any, *settings: Any) -> Self:
+        """The state that :meth:`to_state` wrote, of settings beside it; raises StateError."""
         fields = Fields(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
-        new = cls._of_settings(fields)
+        new = cls._of_settings(fields, *settings)
         new._exact = fields.exact
         new._read(fields)
         if fault := new._fault():
@@ -421,10 +424,10 @@ class SumVector:
         return new
 
     @classmethod
-    def _of_settings(cls, fields: Fields) -> Self:
-        """A state without events, of the settings that were written."""
+    def _of_settings(cls, fields: Fields, *settings: Any) -> Self:
+        """A state without events, of the settings that were written, or stand beside the form."""
         key, least, largest = cls.SIZE
-        return cls(fields.integer(key, least, largest)) if key else cls()
+        return cls(fields.integer(key, least, largest)) if key else cls(*settings)
 
     def _read(self, fields: Fields) -> None:
         for key, field in self.FIELDS.items():
@@ -445,6 +448,9 @@ class SumVector:
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
         """Written form of Σ factor · sums / unit over written forms, as floats."""
+        if cls.CELLS:
+            states = [(cls.from_state(form), factor) for form, factor in parts]
+            return states[0][0]._empty().scaled_cells(states, unit)
         first = parts[0][0]
         form: Form = {key: first[key] for key in first if key == cls.SIZE[0]}
         form["exact"] = False
@@ -495,3 +501,23 @@ class SumVector:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of weight {self.weight}>"
+
+
+class DeclaredSums(SumVector):
+    """The base of sums over sets of labels, whose closed list is written once for all states."""
+
+    __slots__ = ("declared",)
+    VALIDATED = True
+
+    def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
+        super().__init__()
+        self.declared = declared
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.SETTINGS}
+
+    def _empty(self) -> Self:
+        return type(self)(self.declared, **self._settings())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self).from_state, (self.to_state(), self.declared)
