@@ -14,7 +14,7 @@ from streameval.states.fields import Fields, cell_weights, same_forms
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.cell_sums import weights_of_rows
 from streameval.states.sums.fixed_point import chunks, total_weight_by_group
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, SumVector
 
 LEAST_LEVEL, MOST_LEVEL = -1074, 1023
 """Each float is a cell of its own; there are 16 cells."""
@@ -92,7 +92,7 @@ class PredictionHistogram(SumVector):
     __slots__ = ("side",)
     NAME = "prediction_histogram"
     FIELD = "y_pred"
-    VALIDATED = True
+    VALIDATED = CELLS = True
     KEYS = frozenset({"exact", "weight", "level", "true", "predicted", "cells"})
     MOST: ClassVar[int] = 500
 
@@ -217,11 +217,9 @@ class PredictionHistogram(SumVector):
             fields.refuse_at(~np.isfinite(column), name, "a finite number", column)
             expected = f"a multiple of {self.side!r}"
             fields.refuse_at(cell_edges(column, self.side) != column, name, expected, column)
-        weights, exact = fields.cell_weights("cells")
-        if len(weights) > self.MOST or any(len(column) != len(weights) for column in edges):
+        weights = fields.cells("cells", len(edges[0]))
+        if len(weights) > self.MOST or len(edges[1]) != len(weights):
             fields.refuse("cells", f"a weight of each of at most {self.MOST} cells", len(weights))
-        if len(weights) and exact != self._exact:
-            fields.refuse("cells", "ints where exact, else floats", fields["cells"])
         pairs = zip(*((column + 0.0).tolist() for column in edges), strict=True)
         self._cells = dict(zip(pairs, weights, strict=True))
         if not same_forms(self.to_state(), fields):
@@ -229,9 +227,3 @@ class PredictionHistogram(SumVector):
         most, least = self._about(self._values[0])
         if not least <= sum(weights) <= most:
             raise StateError(self.NAME + self._no_events())
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        """Written form of Σ factor · weight / unit of each cell over written forms."""
-        states = [(cls.from_state(form), factor) for form, factor in parts]
-        return states[0][0]._empty().scaled_cells(states, unit)
