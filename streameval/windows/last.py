@@ -15,6 +15,7 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
+from streameval.states.fields import Fields
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import FastPath, Undo, Window, WindowKind, WindowSpec
 
@@ -208,7 +209,9 @@ class LastWindow(Window):
         return self._plan.task_row.write_events(self._ring)
 
     def restore(self, data: dict[str, Any]) -> None:
-        events = self._plan.task_row.read_events(data, self._plan)
+        task = self._plan.task_row
+        Fields(data, "window", task.write_events([]).keys())
+        events = task.read_events(data, self._plan)
         if len(events) > self._n:
             raise StateError(f"window: expected at most {self._n} events, got {len(events)}")
         for event in events:
