@@ -89,6 +89,7 @@ def test_what_a_file_may_hold() -> None:
     ev = fed(3, class_stream(5, seed=2), task="multiclass")
     state = ev.to_state()
     for key, value, message in [
+        ("later", np.zeros(3), "window: expected the keys"),
         ("predicted", np.array([0, 1, -1]), "window.predicted: expected values from 0"),
         ("weight", np.array([1, 1, 0]), "window.weight: expected values from 1"),
         ("true", np.array([0, 1]), "expected 2 values, got 3"),
