@@ -44,7 +44,7 @@ _OF_LABELS = frozenset({"confusion", "label_counts", "label_sets"})
 CLAIMED_BY = {law: law for law in LAWS} | {"batch": "order", "fraction": "scale", "huge": "scale"}
 """From what is put to the test to the law that claims it."""
 
-_FACTORS = {"scale": 3, "fraction": 0.3, "huge": 2**50}
+_FACTORS = {"scale": 3, "fraction": 0.375, "huge": 2**50}
 
 
 def _averages(names: str, *averages: str) -> str:
