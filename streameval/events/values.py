@@ -36,6 +36,8 @@ MAX_CLASSES = 100_000
 MAX_WEIGHT = 2**53
 """Largest weight of one event: beyond it floats no longer represent every integer."""
 
+_IN_CACHE = 2**16  # numbers that are read again before they leave a processor's cache
+
 
 def array_of(value: object) -> npt.NDArray[Any] | None:
     """An array of any library, which is not imported: by DLPack or ``__array__``; else None."""
@@ -386,16 +388,27 @@ def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
 
 def score_column(column: object, field: str = "score") -> FloatArray:
     """A column of scores as finite float64 without ``-0.0``; a copy is made."""
+    return measured_column(column, field)[0]
+
+
+def measured_column(column: object, field: str) -> tuple[FloatArray, float]:
+    """:func:`score_column`, and the size of its largest number; 0.0 without any."""
     array = column_array(column, field)
     if array.dtype.kind not in "fiu":
-        scores = [canonical_score(value, field, n) for n, value in enumerate(array.tolist())]
-        return np.asarray(scores, dtype=np.float64)
-    result: FloatArray = np.add(array, 0.0, dtype=np.float64)
-    finite = np.isfinite(result)
-    if not finite.all():
-        position = int(np.argmin(finite))
-        canonical_score(float(array[position]), field, position)
-    return result
+        array = np.asarray([canonical_score(v, field, n) for n, v in enumerate(array.tolist())])
+    result: FloatArray = np.empty(len(array), dtype=np.float64)
+    largest = 0.0
+    # Each part is read while it is in the cache.
+    for start in range(0, len(array), _IN_CACHE):
+        part = result[start : start + _IN_CACHE]
+        np.add(array[start : start + _IN_CACHE], 0.0, out=part, dtype=np.float64)
+        low, high = float(part.min()), float(part.max())
+        # Both are nan if a number is.
+        if not (math.isfinite(low) and math.isfinite(high)):
+            position = start + int(np.argmin(np.isfinite(part)))
+            canonical_score(float(array[position]), field, position)
+        largest = max(largest, -low, high)
+    return result, largest
 
 
 def weight_column(
