@@ -388,26 +388,33 @@ def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
 
 def score_column(column: object, field: str = "score") -> FloatArray:
     """A column of scores as finite float64 without ``-0.0``; a copy is made."""
-    return measured_column(column, field)[0]
+    array = column_array(column, field)
+    if array.dtype.kind not in "fiu":
+        scores = [canonical_score(value, field, n) for n, value in enumerate(array.tolist())]
+        return np.asarray(scores, dtype=np.float64)
+    result: FloatArray = np.add(array, 0.0, dtype=np.float64)
+    finite = np.isfinite(result)
+    if not finite.all():
+        position = int(np.argmin(finite))
+        canonical_score(float(array[position]), field, position)
+    return result
 
 
 def measured_column(column: object, field: str) -> tuple[FloatArray, float]:
     """:func:`score_column`, and the size of its largest number; 0.0 without any."""
     array = column_array(column, field)
     if array.dtype.kind not in "fiu":
-        array = np.asarray([canonical_score(v, field, n) for n, v in enumerate(array.tolist())])
+        array = score_column(array, field)
     result: FloatArray = np.empty(len(array), dtype=np.float64)
     largest = 0.0
-    # Each part is read while it is in the cache.
     for start in range(0, len(array), _IN_CACHE):
         part = result[start : start + _IN_CACHE]
         np.add(array[start : start + _IN_CACHE], 0.0, out=part, dtype=np.float64)
-        low, high = float(part.min()), float(part.max())
-        # Both are nan if a number is.
-        if not (math.isfinite(low) and math.isfinite(high)):
-            position = start + int(np.argmin(np.isfinite(part)))
-            canonical_score(float(array[position]), field, position)
-        largest = max(largest, -low, high)
+        # Not finite if any number is not: both ends are nan beside a nan.
+        size = max(-float(np.minimum.reduce(part)), float(np.maximum.reduce(part)))
+        if not math.isfinite(size):
+            score_column(array, field)  # names the first that is bad
+        largest = max(largest, size)
     return result, largest
 
 
