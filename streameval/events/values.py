@@ -36,6 +36,8 @@ MAX_CLASSES = 100_000
 MAX_WEIGHT = 2**53
 """Largest weight of one event: beyond it floats no longer represent every integer."""
 
+_IN_CACHE = 2**16  # numbers that are read again before they leave a processor's cache
+
 
 def array_of(value: object) -> npt.NDArray[Any] | None:
     """An array of any library, which is not imported: by DLPack or ``__array__``; else None."""
@@ -396,6 +398,24 @@ def score_column(column: object, field: str = "score") -> FloatArray:
         position = int(np.argmin(finite))
         canonical_score(float(array[position]), field, position)
     return result
+
+
+def measured_column(column: object, field: str) -> tuple[FloatArray, float]:
+    """:func:`score_column`, and the size of its largest number; 0.0 without any."""
+    array = column_array(column, field)
+    if array.dtype.kind not in "fiu":
+        array = score_column(array, field)
+    result: FloatArray = np.empty(len(array), dtype=np.float64)
+    largest = 0.0
+    for start in range(0, len(array), _IN_CACHE):
+        part = result[start : start + _IN_CACHE]
+        np.add(array[start : start + _IN_CACHE], 0.0, out=part, dtype=np.float64)
+        # Not finite if any number is not: both ends are nan beside a nan.
+        size = max(-float(np.minimum.reduce(part)), float(np.maximum.reduce(part)))
+        if not math.isfinite(size):
+            score_column(array, field)  # names the first that is bad
+        largest = max(largest, size)
+    return result, largest
 
 
 def weight_column(

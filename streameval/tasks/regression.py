@@ -12,12 +12,11 @@ from streameval.errors import InputError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
     MAX_WEIGHT,
-    FloatArray,
     Weight,
     canonical_score,
     canonical_weight,
     check_same_length,
-    score_column,
+    measured_column,
     weight_column,
 )
 from streameval.tasks.input import Input, InputOptions
@@ -49,20 +48,17 @@ class NumbersInput(Input):
         weight: object = None,
     ) -> EventBatch:
         _check_given(y_pred, score, proba)
-        true, predicted = score_column(y_true, "y_true"), score_column(y_pred, "y_pred")
+        true, largest = measured_column(y_true, "y_true")
+        predicted, other = measured_column(y_pred, "y_pred")
         check_same_length(len(true), len(predicted), "y_pred")
         # Only numbers of half the largest size can be too far from each other.
-        if len(true) and _largest(true) + _largest(predicted) > LARGEST:
+        if largest + other > LARGEST:
             with np.errstate(over="ignore"):
                 bad = ~np.isfinite(true - predicted)
             if bad.any():
                 at = int(np.argmax(bad))
                 raise _too_far(float(true[at]), float(predicted[at]), at)
         return EventBatch(true, predicted, None, weight_column(weight, len(true), zero=True))
-
-
-def _largest(numbers: FloatArray) -> float:
-    return max(-float(numbers.min()), float(numbers.max()))
 
 
 def _check_given(y_pred: object, score: object, proba: object) -> None:

@@ -73,6 +73,18 @@ def test_options_of_other_tasks(options: dict[str, Any], text: str) -> None:
     assert text in str(refused.value)
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1.7e308])
+@pytest.mark.parametrize("place", [0, 2**16, 2**17 - 1])
+def test_a_bad_number_anywhere_in_a_long_column_is_named(bad: float, place: int) -> None:
+    ev = se.Evaluator(task="regression").update(1.0, 2.0)
+    before, column = ev.to_bytes(), np.zeros(2**17)
+    column[place] = bad
+    for columns in ((column, -column), (-column, column)):
+        with pytest.raises(se.InputError, match=rf"\[{place}\]: expected a (finite )?number"):
+            ev.update_many(*columns)
+    assert ev.to_bytes() == before
+
+
 def test_predictions_alone_are_not_evaluated() -> None:
     with pytest.raises(InputError, match='task: expected "binary"'):
         se.Predictions(task="regression")
