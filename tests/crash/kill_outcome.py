@@ -190,18 +190,24 @@ def true_states(config: Path, lines: Iterable[Line]) -> dict[str, bytes]:
     """The states of all windows, straight from the stream: no run has a part in it.
 
     The first prediction of an id counts, with its first label; another label
-    of the id later takes that one's place.
+    of the id later takes that one's place. Labels of a set add up, and count when it is final.
     """
     predictions: dict[str, dict[str, Any]] = {}
-    labels: dict[str, list[bool]] = {}
+    labels: dict[str, list[Any]] = {}
+    sets: dict[str, set[str]] = {}
     for line in lines:
         try:
             record = json.loads(line.body)
             key = record["id"]
             if line.kind == "predictions":
-                float(record["score"])
-                record["time"], record["country"]
+                _event(record)
                 predictions.setdefault(key, record)
+            elif "tag" in record or "final" in record:
+                whole = sets.setdefault(key, set())
+                whole.update([record["tag"]] if "tag" in record else [])
+                known = labels.setdefault(key, []) if "final" in record else labels.get(key)
+                if known is not None and known[-1:] != [sorted(whole)]:
+                    known.append(sorted(whole))
             elif labels.setdefault(key, [record["y_true"]])[-1] != record["y_true"]:
                 labels[key].append(record["y_true"])
         except (ValueError, KeyError, TypeError):
@@ -224,9 +230,10 @@ def true_states(config: Path, lines: Iterable[Line]) -> dict[str, bytes]:
 
 
 def _event(record: dict[str, Any]) -> dict[str, Any]:
+    score = record["score"]
     moment = np.datetime64(record["time"].removesuffix("Z"), "us")
     return {
-        "score": float(record["score"]),
+        "score": score if isinstance(score, dict) else float(score),
         "slices": {"country": record["country"]},
         "event_time": int(moment.astype(np.int64)),
     }
