@@ -54,9 +54,6 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
         evaluator: Any = load_any(path)
         name = path.stem.replace(".predictions", ":predictions")
         found[f"state {name}"] = decompressed(path.read_bytes())
-        found[f"metrics {name}"] = evaluator.report().to_dict()["metrics"]
-        for key, view in evaluator.slices().items():
-            found[f"metrics {name} {dict(key)}"] = view.report().to_dict()["metrics"]
     return found
 
 

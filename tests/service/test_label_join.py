@@ -525,12 +525,16 @@ def test_a_complete_record_counts_until_its_own_set_is_final(
     join = opened(connection)
     join.add(predictions(Prediction("p", "a", 0, 0.5)))
     join.add(part([1], False))
-    inside: Any = [[2]]
-    join.add(predictions(Prediction("p", "a", 0, 0.5), labels=inside))
-    assert join.drain().counted["p"]["y_true"] == [[2]]
+    for first, last in ((None, 2), (2, 4)):
+        inside: Any = [[last]]
+        join.add(predictions(Prediction("p", "a", 0, 0.5), labels=inside))
+        join.add(part([1, last], False))
+        outcome = join.drain()
+        assert outcome.counted["p"]["y_true"] == [[last]]
+        assert [event["y_true"] for _, event in outcome.reverted] == ([[first]] if first else [])
     write(join, connection)
     join = opened(connection, hot=0)
     join.add(part([3], True))
     outcome = join.drain()
-    assert outcome.counted["p"]["y_true"] == [[1, 3]]
-    assert [event["y_true"] for _, event in outcome.reverted] == [[2]]
+    assert outcome.counted["p"]["y_true"] == [[1, 2, 3, 4]]
+    assert [event["y_true"] for _, event in outcome.reverted] == [[4]]
