@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from streameval.cli import main
-from streameval.evaluator.comparison import load_any
 from streameval.evaluator.predictions import Predictions
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
@@ -51,7 +50,6 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
     finally:
         opened.close()
     for path in sorted(exported.iterdir()):
-        evaluator: Any = load_any(path)
         name = path.stem.replace(".predictions", ":predictions")
         found[f"state {name}"] = decompressed(path.read_bytes())
     return found

@@ -49,6 +49,7 @@ store = {store}
 
 [evaluator]
 slices = ["country"]
+metrics = {metrics}
 {options}
 
 [[window]]
@@ -295,6 +296,7 @@ def begin(
         store=json.dumps(store),
         serve="true" if source == "http" else "false",
         table=table,
+        metrics='["f1_micro"]' if sets else '["accuracy", "roc_auc", "log_loss"]',
         options="\n".join(options),
         labels='label = {y_true = "tag", final = "final"}' if sets else "",
     )

@@ -27,12 +27,14 @@ from streameval.service.store.store import open_store
 
 FIELDS = FieldSettings(score="score", weight="weight", time="time", slices={"country": "geo.c"})
 MINUTE = 60_000_000
+METRICS = ["accuracy", "roc_auc", "log_loss"]
 
 Event = dict[str, Any]
 
 
 def evaluators(**options: Any) -> dict[str, Evaluator]:
-    shared: dict[str, Any] = {"slices": ("country",), "time_unit": "us", **options}
+    shared: dict[str, Any] = {"slices": ("country",), "time_unit": "us", "metrics": METRICS}
+    shared |= options
     return {
         "all": Evaluator(**shared),
         "recent": Evaluator(

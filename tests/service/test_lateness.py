@@ -56,6 +56,7 @@ class Service:
     def __init__(self, directory: Path, config: str) -> None:
         self.settings = settings_from_text(
             f'store = "{directory}/run.db"\nintervals = false\n{config}\n'
+            '[evaluator]\nmetrics = ["accuracy"]\n'
             "[checkpoint]\nevents = 50\n"
         )
         self.clocks = Clocks()

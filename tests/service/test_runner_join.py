@@ -29,6 +29,7 @@ from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
 from tests.support.run import Lists, Partitions, Run, opened
 
+METRICS = ["accuracy", "f1", "roc_auc", "log_loss"]
 COUNTS = (
     "predictions",
     "labels",
@@ -46,7 +47,7 @@ def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
     given: dict[str, Any] = {
         "store": str(directory / name),
         "intervals": False,
-        "evaluator": EvaluatorSettings(slices=["country"]),
+        "evaluator": EvaluatorSettings(slices=["country"], metrics=METRICS),
         "window": [
             WindowSettings(name="all"),
             WindowSettings(
@@ -92,7 +93,7 @@ def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path) -> Non
     }
     every = CheckpointSettings(every=Duration("1h"), events=70)
     whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
-    plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings())
+    plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings(metrics=METRICS))
     _, without = run(plain, lists, random.Random(2))
     again, _ = run(settings_in(tmp_path, "c.db"), lists, random.Random(3))
     assert again.states == whole.states
