@@ -69,6 +69,7 @@ def of_models(base: dict[str, Any] = SETTINGS, **changes: Any) -> dict[str, Any]
 
 JOINED = run.JOINED | of_models(paired_scores=None)
 JOINED["fields"] = SETTINGS["fields"] | {"id": "id"}
+METRICS = ["accuracy", "f1", "roc_auc", "log_loss", "average_precision", "error_rate"]
 UNPAIRED = of_models(paired_scores=None)
 CONFIG = config(**SETTINGS)
 
@@ -192,13 +193,13 @@ def test_other_models_need_a_new_store_and_windows_may_change(here: Path, comman
 
 
 def published(
-    changes: dict[str, Any] = SETTINGS, count: int = 400
+    changes: dict[str, Any] = SETTINGS, metrics: list[str] = METRICS
 ) -> tuple[SnapshotBuilder, Snapshot, Comparison]:
     """The builder of a run's snapshots, one of them, and the counts of its first window."""
-    chosen = settings(**changes)
+    chosen = settings(**{**changes, **of_models(changes, metrics=metrics)})
     evaluations = open_evaluators(chosen)
     for evaluation in evaluations.values():
-        counted(evaluation, events(count))
+        counted(evaluation, events(400))
     builder = SnapshotBuilder(chosen, evaluations, ValidFrom(), lambda: 1e9)
     whole = evaluations["all"]
     assert isinstance(whole, Comparison)
@@ -577,8 +578,8 @@ def test_posts_are_compared_and_alerts_judged_while_the_run_goes_on(here: Path) 
 def test_slices_are_compared_in_the_first_metric_whose_test_has_a_formula(
     pairs: bool, metric: str
 ) -> None:
-    chosen = of_models(paired_scores=pairs, metrics=["f1", "roc_auc", "accuracy"])
-    _, snapshot, _ = published(chosen)
+    chosen = of_models(paired_scores=pairs)
+    _, snapshot, _ = published(chosen, metrics=["f1", "roc_auc", "accuracy"])
     found = snapshot.comparison["all"]
     assert found.slice_metric == metric
     assert {row.difference.metric for row in found.slices} == {metric}
