@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,10 +40,6 @@ def test_a_quantile_is_within_its_bound(delays: list[int], share: float) -> None
     assert found is not None
     assert exact / 1e6 <= found + 1e-9
     assert found <= exact / 1e6 * (1 + histogram.relative_error) + 1e-9
-
-
-def test_no_delay_has_no_quantile() -> None:
-    assert Delays().quantile(0.5) is None
 
 
 def test_cohorts_ripen() -> None:
@@ -173,29 +168,6 @@ def test_summing_up_changes_no_total(seed: int) -> None:
     assert found == expected
 
 
-@given(st.lists(st.integers(-(10**6), 10**15), max_size=20), st.integers(1, 10**7))
-def test_one_by_one_is_as_by_columns(moments: list[int], cohort: int) -> None:
-    columns, singles = Coverage(1000, cohort), Coverage(1000, cohort)
-    for coverage in (columns, singles):
-        coverage.predicted.add(np.array([5 * cohort]))
-        coverage.sum_up(10 * cohort, 0)
-    column = np.array(moments, dtype=np.int64)
-    columns.delays.add(column)
-    columns.predicted.add(column)
-    columns.labelled.add(column)
-    columns.early.add(column)
-    columns.early.add(column[:3], -1)
-    for place, moment in enumerate(moments):
-        singles.delays.add_one(moment)
-        singles.predicted.add_one(moment)
-        singles.labelled.add_one(moment)
-        singles.early.add_one(moment)
-        if place < 3:
-            singles.early.add_one(moment, -1)
-    assert singles.to_dict(None) == columns.to_dict(None)
-    assert +singles.delays.counts == columns.delays.counts
-
-
 def test_times_all_over_the_calendar_stay_bounded() -> None:
     coverage = Coverage(HOUR, HOUR)
     for start in range(0, 300_000, 50_000):
@@ -279,11 +251,6 @@ def test_batches_may_be_cut_anywhere(seed: int) -> None:
             left = left[size:]
         written.append((watermark.value, watermark.saved()))
     assert written[0] == written[1] == written[2]
-
-
-def test_a_written_watermark_is_checked() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(b'{"partitions": {"a": [1, 2]}, "value": 1}', type=SavedWatermark)
 
 
 def test_the_counters_are_those_that_are_published() -> None:

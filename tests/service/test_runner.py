@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator
 
 import streameval as se
 from streameval.errors import ConfigError, SourceError, StoreError
@@ -32,7 +31,6 @@ from streameval.service.config.settings import (
 from streameval.service.config.source_settings import FilesSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
-from streameval.service.http.openapi import openapi
 from streameval.service.publish.snapshot import Publisher, Snapshot
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
@@ -179,21 +177,6 @@ def test_what_is_published(bench: Make) -> None:
     assert set(data["curves"]["all"]) == {"roc", "precision_recall", "calibration"}
     assert data["join"] is None
     assert msgspec.convert(data, Snapshot) == run.publisher.current()
-
-
-def test_the_answers_of_a_run_are_as_described(bench: Make) -> None:
-    run = bench()
-    run.append(*events(30), "not json")
-    run.run()
-    snapshot = run.publisher.current()
-    assert snapshot is not None
-    components = {"components": openapi()["components"]}
-    for path, endpoint in ENDPOINTS.items():
-        own = {"{name}": ["roc"], "{metric}": ["f1"]}.get(path.rpartition("/")[2], [])
-        answer = msgspec.json.encode(endpoint.answer(snapshot, [], *own))
-        schema = {"$ref": f"#/components/schemas/{endpoint.shape.__name__}", **components}
-        Draft202012Validator(schema).validate(json.loads(answer))
-    assert len(snapshot.quarantine.recent) == 1
 
 
 def test_curves_and_classes_are_bounded(bench: Make) -> None:
@@ -477,26 +460,6 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
     assert source.durable == [-10, 0]
 
 
-def test_a_failure_of_the_writer_ends_the_run(bench: Make) -> None:
-    run = bench()
-
-    def fail(self: Unit, *arguments: Any) -> Any:
-        raise StoreError("the disk is full")
-
-    def failed() -> None:
-        assert runner.loop._writing is not None
-        assert wait([runner.loop._writing], 60).done
-
-    source = Steady(failed, *[lambda: None] * 5)
-    with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Unit, "write", fail)
-        runner = beside_a_writer(run, writer)
-        with pytest.raises(StoreError, match="the disk is full"):
-            runner.run([source])
-    assert source.durable == []
-    assert len(source.rows) >= 8
-
-
 def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
     run = bench(intervals=False)
     run.append(*events(50))
@@ -514,25 +477,6 @@ def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
     assert run.data["reports"] == before
     run.run()
     assert run.data["checkpoint"]["events"] == 1050
-
-
-def test_a_stop_is_heard(bench: Make) -> None:
-    run = bench()
-    run.append(*events(50))
-    assert run.settings.files is not None
-
-    source = FilesSource(run.settings.files, {})
-    original = source.read
-
-    def read(most: int, timeout: float) -> list[RawBatch]:
-        batches = original(most, timeout)
-        run.runner.stop()
-        return batches
-
-    source.read = read  # type: ignore[method-assign]
-    run.runner.run([source])
-    assert run.data["checkpoint"]["events"] == 50
-    source.close()
 
 
 def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
@@ -603,22 +547,6 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
         assert data.windows[0].as_of == iso_time(support - 11) or number == 0
         supports.add(support)
     assert 2 < len(supports) < 40
-
-
-def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
-    rng = random.Random(5)
-    rows = [{**row, "score": rng.random()} for row in events(1800)]
-    run = bench(evaluator=EvaluatorSettings(slices=["country"], max_scores=1024), intervals=False)
-    for start in range(0, 1800, 600):
-        run.append(*rows[start : start + 600])
-        run.run()
-        run.start()
-    run.run()
-    whole = expected(rows, max_scores=1024)
-    evaluator = run.one.evaluators["all"]
-    assert evaluator.total.distinct_scores <= 1024
-    assert evaluator["roc_auc"] == whole["roc_auc"]
-    assert evaluator.bounds("roc_auc") == whole.bounds("roc_auc")
 
 
 def settings_with(run: Bench, evaluator: Any = None, window: Any = None) -> RunSettings:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -32,7 +31,7 @@ from streameval.service.run.worker import Runner
 from streameval.service.store.valid_from import ValidFrom
 from streameval.uncertainty.multiple_testing import holm
 from tests.support import run
-from tests.support.command_runs import COMMAND, Command
+from tests.support.command_runs import Command
 from tests.support.published_sample import published as sample
 from tests.support.run import (
     MODELS,
@@ -117,22 +116,6 @@ def test_a_run_over_a_file_is_the_comparison_of_that_file(here: Path, command: C
     assert metrics["roc_auc"]["differences"][0]["method"] == "paired DeLong"
     assert command("store", "check", "streameval.db").code == 0
     assert "accuracy" in command("store", "report", "streameval.db").out
-
-
-@pytest.mark.heavy
-def test_killed_runs_count_every_event_of_every_model_once(here: Path, command: Command) -> None:
-    rows = events(3000)
-    write("events.jsonl", rows)
-    rng = random.Random(1)
-    for _ in range(3):
-        arguments = ["run", "run.toml", "--until-end", "--set", "checkpoint.events=50"]
-        with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE) as process:
-            assert process.stderr is not None
-            assert b"counted so far" in process.stderr.readline()  # it has opened its store
-            time.sleep(rng.random() * 0.15)  # anywhere: what is asserted holds wherever it falls
-            process.kill()
-    assert command("run", "run.toml", "--until-end").code == 0
-    assert exported(command, here / "out")["all.comparison"] == expected(rows).to_bytes()
 
 
 def test_joined_labels_and_their_corrections(here: Path, command: Command) -> None:

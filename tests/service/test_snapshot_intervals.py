@@ -22,7 +22,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
+from streameval.service.publish.builder import SnapshotBuilder, is_resampled
 from streameval.service.publish.snapshot import Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
 from tests.support.run import snapshot_of
@@ -141,16 +141,6 @@ def test_without_intervals_nothing_is_published() -> None:
     assert not any(value.method for value in found.reports["all"].metrics.values())
     assert set(found.series["hour"].low["accuracy"]) == {None}
     assert not any(row.low for row in found.slices["all"])
-
-
-def test_only_the_pane_that_changed_has_other_ends() -> None:
-    evaluators, builder = counted_builder()
-    before = build(builder).series["hour"]
-    evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "PT"})
-    builder.changed()
-    after = build(builder, force=True).series["hour"]
-    assert before.low["accuracy"][:-1] == after.low["accuracy"][:-1]
-    assert before.low["accuracy"][-1] != after.low["accuracy"][-1]
 
 
 def test_a_slice_is_opened_with_its_own_numbers() -> None:
@@ -278,23 +268,6 @@ def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch
     found = build(builder)
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
-
-
-def test_a_part_waits_until_it_can_afford_what_it_is_expected_to_take() -> None:
-    clock, made, expected = Clock(), [], [0.0]
-
-    def make() -> int:
-        made.append(clock.now)
-        return len(made)
-
-    part = CachedPart(make, lambda: expected[0])
-    part.refresh(clock, 0.1, 0, force=False)
-    expected[0] = 2.0
-    for _ in range(25):
-        clock.now += 1.0
-        part.stale = True
-        part.refresh(clock, 0.1, 0, force=False)
-    assert [at - made[0] for at in made] == [0.0, 20.0]
 
 
 def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:

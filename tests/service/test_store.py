@@ -15,7 +15,6 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.records.chunk import RecordError
-from streameval.service.config.address import is_postgres
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
     CheckpointSettings,
@@ -42,7 +41,6 @@ from streameval.service.store.checksums import (
 from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import _translated
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
 from streameval.service.store.store import Store, open_store, read_store
@@ -140,11 +138,6 @@ def test_an_error_about_changed_windows_names_the_difference(tmp_path: Path) -> 
         open_store(path, {**windows("24h"), "window": "{}"})
 
 
-def test_a_store_is_opened_with_any_set_up_where_none_is_given(path: str) -> None:
-    open_store(path, SETUP).close()
-    open_store(path).close()
-
-
 def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     text = tmp_path / "text.db"
     text.write_bytes(b"not a database, but some text that is longer than a header" * 100)
@@ -174,25 +167,6 @@ def test_a_newer_schema_is_refused(path: str) -> None:
             opened(path)
 
 
-def test_a_full_database_is_reported_and_nothing_is_lost(store: Store) -> None:
-    with store.transaction():
-        store.set_counters({"events": 1})
-    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-    store.connection.execute(f"PRAGMA max_page_count = {pages}")
-
-    def fill() -> None:
-        with store.transaction() as connection:
-            store.set_counters({"events": 2})
-            connection.execute(
-                "INSERT INTO quarantine (at, partition, kind, place, reason, detail, cut, raw) "
-                "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
-            )
-
-    with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
-        fill()
-    assert store.counters() == {"events": 1}
-
-
 def test_a_busy_database_is_reported(path: str) -> None:
     store = open_store(path, SETUP, busy_seconds=0.05)
     other = sqlite3.connect(path, isolation_level=None)
@@ -204,18 +178,6 @@ def test_a_busy_database_is_reported(path: str) -> None:
     with store.transaction():
         store.set_counters({"events": 1})
     store.close()
-
-
-def test_a_damaged_file_is_reported(path: str) -> None:
-    store = open_store(path, SETUP)
-    with store.transaction():
-        store.set_counters({f"counter {n}": n for n in range(2000)})
-    store.close()
-    data = bytearray(Path(path).read_bytes())
-    data[4096:] = b"\xff" * (len(data) - 4096)
-    Path(path).write_bytes(data)
-    with pytest.raises(StoreError, match=r"damaged: restore a backup"):
-        open_store(path, SETUP)
 
 
 def test_a_reader_sees_one_moment_beside_the_writer(path: str, store: Store) -> None:
@@ -255,16 +217,6 @@ def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixt
     assert modes() == [0o600] * 4
     assert "other users had access (mode 0644); the mode is 0600 now" in caplog.text
     store.close()
-
-
-def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
-    with closing(open_store(path, SETUP)) as store:
-        counted = "SELECT count(*) FROM counters"
-        with store.transaction():
-            store.set_counters({"events": 1})
-            assert store.read_connection().execute(counted).fetchone() == (0,)
-        assert store.read_connection().execute(counted).fetchone() == (1,)
-    assert not Path(f"{path}-wal").exists()
 
 
 @pytest.mark.parametrize("count", [0, 1, 180, 181, 2_000])
@@ -440,25 +392,6 @@ def test_a_group_adopts_what_its_workers_bring() -> None:
     assert group.adopt("old", "pod-1")
     assert group.generation == 3
     assert unconverted_text(["0", "7"]).startswith("the partitions 0, 7 have earlier settings")
-
-
-@pytest.mark.parametrize(
-    ("statement", "translated"),
-    [
-        (
-            "SELECT value FROM meta WHERE key = ? AND value LIKE 'a%'",
-            "SELECT value FROM meta WHERE key = %s AND value LIKE 'a%%'",
-        ),
-        (
-            "INSERT INTO alerts VALUES (:name, ?) ON CONFLICT (name) DO NOTHING",
-            "INSERT INTO alerts VALUES (%(name)s, %s) ON CONFLICT (unit, name) DO NOTHING",
-        ),
-    ],
-)
-def test_statements_for_postgresql(statement: str, translated: str) -> None:
-    assert _translated(statement) == translated
-    assert is_postgres("postgresql://host/db")
-    assert not is_postgres("run.db")
 
 
 def test_units_are_shown_as_one() -> None:
