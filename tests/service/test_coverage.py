@@ -23,7 +23,7 @@ from streameval.service.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.service.join.watermark import SavedWatermark, Watermark
 from streameval.service.publish.snapshot import Join
 from tests.service.test_lateness import JOIN, START, Service, pairs
-from tests.support.run import Partitions
+from tests.support.run import Clock, Partitions
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -180,15 +180,8 @@ def test_times_all_over_the_calendar_stay_bounded() -> None:
     assert coverage.to_dict(None)["predictions"] == 300_000
 
 
-class Time:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
-    clock = Time()
+    clock = Clock()
     watermark = Watermark(clock, lambda: NOW)
     assert watermark.value is None
     watermark.expect(["a", "b"])
@@ -206,11 +199,11 @@ def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
 
 
 def test_a_restart_goes_on_where_it_was() -> None:
-    watermark = Watermark(Time(), lambda: NOW)
+    watermark = Watermark(Clock(), lambda: NOW)
     watermark.note("a", np.array([HOUR]))
     assert watermark.value == HOUR
     written = msgspec.json.encode(watermark.saved())
-    again = Watermark(Time(), lambda: NOW)
+    again = Watermark(Clock(), lambda: NOW)
     again.restore(msgspec.json.decode(written, type=SavedWatermark))
     again.expect(["b"])
     assert again.value == HOUR
@@ -221,7 +214,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
 
 
 def test_a_leap_is_believed_once_it_prevails() -> None:
-    watermark = Watermark(Time(), lambda: NOW, leap_us=HOUR)
+    watermark = Watermark(Clock(), lambda: NOW, leap_us=HOUR)
     watermark.note("a", np.array([0, 400 * DAY, HOUR]))
     assert watermark.value == HOUR
     for n in range(100):
@@ -243,7 +236,7 @@ def test_batches_may_be_cut_anywhere(seed: int) -> None:
         times.append(moment + rng.choice([0] * 9 + [rng.randrange(10) * DAY]))
     written = []
     for longest in (1, 7, 300):
-        watermark = Watermark(Time(), lambda: NOW, leap_us=HOUR)
+        watermark = Watermark(Clock(), lambda: NOW, leap_us=HOUR)
         left = times
         while left:
             size = rng.randrange(1, longest + 1)

@@ -320,22 +320,6 @@ def test_a_body_cannot_forge_a_post(tmp_path: Path) -> None:
     assert drain(reader_of(inbox_at(tmp_path), {})) == [b'{"n": 1}']
 
 
-def test_threads_that_post_at_once(tmp_path: Path) -> None:
-    inbox = inbox_at(tmp_path)
-
-    def post(who: int) -> None:
-        for n in range(20):
-            inbox.append("labels", b'{"who": %d, "n": %d}' % (who, n))
-
-    threads = [threading.Thread(target=post, args=(who,)) for who in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = drain(reader_of(inbox, {}))
-    assert len(set(found)) == len(found) == 160
-
-
 def test_killed_while_posting(tmp_path: Path) -> None:
     script = f"""
 import sys

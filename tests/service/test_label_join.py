@@ -25,6 +25,7 @@ from streameval.service.join.label_join import LabelJoin
 from streameval.service.sources.raw import Decoded
 from streameval.service.store.tables import JOIN_TABLES, create_tables
 from tests.support.join_model import Label, Prediction, joined
+from tests.support.run import Clock
 
 MINUTE = 60_000_000
 NOW = 1_800_000_000_000_000
@@ -34,14 +35,6 @@ LAYOUT = ("score", "slice:country")
 def country(score: float) -> Any:
     """A value of a slice, of any kind, by which it is seen that payloads are not mixed up."""
     return ["PT", "SE", None, 3][int(score * 1000) % 4]
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def opened(connection: sqlite3.Connection, **options: Any) -> LabelJoin:
         "remember_us": 5 * MINUTE,
         "hot": 100,
         "cohort_us": MINUTE,
-        "clock": Time(),
+        "clock": Clock(),
         "now": lambda: NOW,
     }
     return LabelJoin(connection, **{**chosen, **options})
@@ -111,7 +104,7 @@ def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
 
 
 def test_what_waits_too_long_expires(connection: sqlite3.Connection) -> None:
-    time = Time()
+    time = Clock()
     join = opened(connection, clock=time)
     join.expect(["p", "l"])
     join.add(predictions(Prediction("p", "a", 0, 0.5), Prediction("p", "c", 30 * MINUTE, 0.5)))

@@ -39,17 +39,7 @@ from streameval.service.sources.raw import PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
-from tests.support.run import Scripted, events, expected, opened, snapshot_of
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.run import Clock, Scripted, events, expected, opened, snapshot_of
 
 
 class Bench:
@@ -74,7 +64,7 @@ class Bench:
             "files": FilesSettings(records=[str(self.file)]),
         }
         self.settings = RunSettings(**{**given, **settings})
-        self.clock = Clock()
+        self.clock = Clock(1000.0)
         self.publisher = Publisher()
         self.ends = ExitStack()
         self.start()

@@ -140,20 +140,6 @@ def test_a_full_inbox_or_disk_is_to_be_tried_again(fault: str) -> None:
         assert running.client.post("/v1/labels", content=b"{}").status_code == 202
 
 
-def test_a_full_inbox_on_disk(tmp_path: Path) -> None:
-    inbox = Inbox(tmp_path / "inbox", max_bytes=200)
-    with serving(inbox=inbox) as running:
-        answers = [
-            running.client.post("/v1/labels", content=b'{"id": "%03d"}' % n).status_code
-            for n in range(20)
-        ]
-        accepted = answers.count(202)
-        assert sorted(answers) == [202] * accepted + [503] * (20 - accepted)
-        assert 0 < accepted < 20
-        assert len(read_all(inbox)["http:labels"]) == accepted
-    inbox.close()
-
-
 def test_a_slow_disk_delays_no_other_request() -> None:
     box = Box()
     box.go_on.clear()

@@ -27,20 +27,7 @@ from streameval.service.sources.followed_file import FollowedFile
 from streameval.service.sources.log_file import LogFile
 from streameval.service.sources.raw import Position
 from tests.crash.model_files import course
-
-
-class Clock:
-    """Time that passes only during waits."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
+from tests.support.run import Clock
 
 OPENED: list[FilesSource] = []
 
