@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -11,7 +11,7 @@ from zlib import crc32
 import psycopg
 import pytest
 
-from streameval.errors import StoreError, StreamevalError
+from streameval.errors import FencedError, StoreError, StreamevalError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import RecordError
 from streameval.service.config.address import parse_address
@@ -79,6 +79,27 @@ def test_a_unit_has_one_holder(address: str, monkeypatch: pytest.MonkeyPatch) ->
         assert again.commits()["0"] == (2, 1)
 
 
+def test_a_worker_that_was_cut_off_writes_nothing(address: str) -> None:
+    first = open_store(address, KEYS, unit="7", worker="one")
+    with first.transaction():
+        first.set_counters({"events": 1})
+    standing = ExitStack()
+    standing.enter_context(first.transaction())
+    first.set_counters({"events": 2})
+    # It stands still here, with the lock of its unit: the other does not wait for it.
+    second = open_store(address, KEYS, unit="7", worker="two")
+    assert second.counters() == {"events": 1}
+    with pytest.raises(FencedError, match="unit '7' was taken over by another worker"):
+        standing.close()
+    with second.transaction():
+        second.set_counters({"events": 3})
+    with pytest.raises(FencedError), first.transaction():
+        raise AssertionError("entered")
+    assert second.counters() == {"events": 3}
+    first.close()
+    second.close()
+
+
 @pytest.mark.parametrize("place", ["before", "inside", "read"])
 def test_a_lost_connection_is_replaced_and_the_transaction_repeated(
     address: str, place: str
@@ -136,6 +157,18 @@ def test_a_commit_whose_answer_was_lost_is_executed_once(address: str, executed:
         with store.transaction() as connection:
             connection.execute("UPDATE counters SET value = value + 1")
         assert store.counters() == {"events": 3}
+
+
+def test_a_server_that_is_restarted_is_waited_for(address: str, postgres: Any) -> None:
+    with closing(open_store(address, KEYS)) as store:
+        with store.transaction():
+            store.set_counters({"events": 1})
+            postgres.kill()
+            starting = threading.Thread(target=postgres.start)
+            starting.start()
+            store.set_counters({"events": 2})
+        starting.join()
+        assert store.counters() == {"events": 2}
 
 
 def test_a_server_that_stays_away_is_an_error(

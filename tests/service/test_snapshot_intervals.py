@@ -22,7 +22,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.publish.builder import SnapshotBuilder, is_resampled
+from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
 from streameval.service.publish.snapshot import Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
 from tests.support.run import Clock, snapshot_of
@@ -258,6 +258,23 @@ def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch
     found = build(builder)
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
+
+
+def test_a_part_waits_until_it_can_afford_what_it_is_expected_to_take() -> None:
+    clock, made, expected = Clock(1e9), [], [0.0]
+
+    def make() -> int:
+        made.append(clock.now)
+        return len(made)
+
+    part = CachedPart(make, lambda: expected[0])
+    part.refresh(clock, 0.1, 0, force=False)
+    expected[0] = 2.0
+    for _ in range(25):
+        clock.now += 1.0
+        part.stale = True
+        part.refresh(clock, 0.1, 0, force=False)
+    assert [at - made[0] for at in made] == [0.0, 20.0]
 
 
 def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:

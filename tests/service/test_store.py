@@ -180,6 +180,18 @@ def test_a_busy_database_is_reported(path: str) -> None:
     store.close()
 
 
+def test_a_damaged_file_is_reported(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({f"counter {n}": n for n in range(2000)})
+    store.close()
+    data = bytearray(Path(path).read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    Path(path).write_bytes(data)
+    with pytest.raises(StoreError, match=r"damaged: restore a backup"):
+        open_store(path, SETUP)
+
+
 def test_a_reader_sees_one_moment_beside_the_writer(path: str, store: Store) -> None:
     with store.transaction():
         store.set_counters({"events": 1})
