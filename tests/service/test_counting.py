@@ -120,7 +120,7 @@ EVENTS = st.lists(
 ACTIONS = st.lists(st.sampled_from(["checkpoint", "compact", "restart", "go on"]), max_size=40)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(EVENTS, ACTIONS)
 def test_one_partition_has_the_bits_of_one_evaluator(rows: list[Event], actions: list[str]) -> None:
     with bench(positive="spam", max_slices=3) as run:
@@ -141,7 +141,7 @@ def test_one_partition_has_the_bits_of_one_evaluator(rows: list[Event], actions:
         assert {name: ev.to_bytes() for name, ev in run.counting.evaluators.items()} == before
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(EVENTS, st.lists(st.integers(0, 2), min_size=40, max_size=40), st.randoms())
 def test_how_partitions_interleave_leaves_no_trace(
     rows: list[Event], parts: list[int], rng: random.Random
@@ -169,7 +169,7 @@ def test_how_partitions_interleave_leaves_no_trace(
             assert run.counting.evaluators[window] == se.merge(shards)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(EVENTS, st.randoms())
 def test_joined_events_may_come_in_any_order_and_be_taken_back(
     rows: list[Event], rng: random.Random
@@ -345,6 +345,23 @@ def test_a_damaged_row_is_reported() -> None:
         )
         with pytest.raises(StoreError, match="the state 1 of partition 'a', window 'all'"):
             run.start()
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_a_delta_takes_what_its_evaluator_would(task: Any) -> None:
+    options = {"positive": "spam"} if task == "binary" else {}
+    whole = Evaluator(task, **options, slices=("country",), max_slices=1)
+    whole.update("spam", "ham", slices={"country": "PT"})
+    delta = whole.delta()
+    with pytest.raises(se.InputError, match="y_true"):
+        delta.update(7, "ham", slices={"country": "PT"})
+    delta.update("ham", "ham", slices={"country": "DE"})
+    delta.update("ham", "spam", slices={"country": "PT"})
+    assert [key[0][1] for key in delta.slices()] == ["PT", "(other)"]
+    delta._check()
+    whole.merge(delta)
+    assert [key[0][1] for key in whole.slices()] == ["PT", "(other)"]
+    assert whole.slices_overflowed == 1
 
 
 def test_coded_columns_are_refused_where_they_stand() -> None:

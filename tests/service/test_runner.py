@@ -39,7 +39,7 @@ from streameval.service.sources.raw import PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
-from tests.support.run import Clock, Scripted, events, expected, opened, snapshot_of
+from tests.support.run import Clock, Scripted, events, opened, snapshot_of
 
 
 class Bench:
@@ -119,29 +119,6 @@ def records(start: int, count: int) -> list[bytes]:
     return [json.dumps(row).encode() for row in events(start + count)[start:]]
 
 
-def test_a_run_in_many_parts_reports_as_one(bench: Make) -> None:
-    run = bench(intervals=False)
-    rows = events(300)
-    for start in range(0, 300, 100):
-        run.append(*rows[start : start + 100])
-        run.run()
-        run.start()
-    run.run()
-    whole = expected(rows)
-    data = run.data
-    assert data["reports"]["all"] == whole.report().to_dict()
-    assert data["checkpoint"]["events"] == 300
-    (partition,) = data["partitions"]
-    assert partition["partition"] == f"files:{run.file}"
-    assert partition["position"]["offset"] == run.file.stat().st_size
-    assert (partition["records"], partition["lag"], partition["problem"]) == (300, 0, "")
-    assert partition["newest"] == "2026-01-01T04:59:00Z"
-    for row in data["slices"]["all"]:
-        view = whole.slices()[tuple(row["slice"].items())]
-        assert row["metrics"]["roc_auc"] == view["roc_auc"]
-        assert row["support"] == view.report()["accuracy"] * 0 + view.confusion.total
-
-
 def test_what_is_published(bench: Make) -> None:
     run = bench()
     run.append(*events(300))
@@ -165,6 +142,11 @@ def test_what_is_published(bench: Make) -> None:
     assert set(series["metrics"]) == set(data["reports"]["recent"]["metrics"])
     assert sum(map(sum, data["confusion"]["all"]["matrix"])) == 300
     assert set(data["curves"]["all"]) == {"roc", "precision_recall", "calibration"}
+    (partition,) = data["partitions"]
+    assert partition["partition"] == f"files:{run.file}"
+    assert partition["position"]["offset"] == run.file.stat().st_size
+    assert (partition["records"], partition["lag"], partition["problem"]) == (300, 0, "")
+    assert partition["newest"] == "2026-01-01T04:59:00Z"
     assert data["join"] is None
     assert msgspec.convert(data, Snapshot) == run.publisher.current()
 
@@ -247,7 +229,8 @@ def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> Non
 
 
 def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every=Duration("1s"), events=100), intervals=False)
+    every = CheckpointSettings(every=Duration("1s"), events=100)
+    run = bench(checkpoint=every, intervals=False, evaluator=FEW)
     numbers: list[int] = []
 
     class Source(Scripted):
@@ -474,8 +457,11 @@ def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
     return snapshot_of(run.runner._assembler.snapshots, now=now, force=force)
 
 
+FEW = EvaluatorSettings(slices=["country"], metrics=["accuracy", "roc_auc", "log_loss"])
+
+
 def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
-    run = bench()
+    run = bench(evaluator=FEW)
     run.append(*events(10))
     run.run()
     snapshots = run.runner._assembler.snapshots
@@ -507,7 +493,7 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
 
 
 def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> None:
-    run = bench()
+    run = bench(evaluator=FEW)
     run.append(*events(10))
     run.run()
     snapshots = run.runner._assembler.snapshots
@@ -670,11 +656,10 @@ def test_what_bounded_scores_cannot_say_is_left_out(bench: Make) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("limit", [None, "exact"])
 def test_weights_and_half_lives_have_intervals_in_a_new_run(
-    fields: FieldSettings, window: Any, limit: Any, bench: Make
+    fields: FieldSettings, window: Any, bench: Make
 ) -> None:
-    run = bench(fields=fields, window=[window], evaluator=EvaluatorSettings(max_scores=limit))
+    run = bench(fields=fields, window=[window], evaluator=FEW)
     rng = random.Random(3)
     run.append(*({**row, "weight": rng.random() + 0.1} for row in events(300)))
     run.run()

@@ -89,7 +89,7 @@ def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path) -> Non
     rng = random.Random(0)
     lists = {
         name: (kind, [_without_country(line, rng) for line in lines])
-        for name, (kind, lines) in partitions(0, 300).items()
+        for name, (kind, lines) in partitions(0, 200).items()
     }
     every = CheckpointSettings(every=Duration("1h"), events=70)
     whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
@@ -119,7 +119,7 @@ def _without_country(line: bytes, rng: random.Random) -> bytes:
 
 
 def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
-    lists = partitions(0, 400)
+    lists = partitions(0, 300)
     rng = random.Random(0)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
     every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 60))
@@ -127,7 +127,7 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
     kills = 0
     while True:
         try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(6, 24))
+            again, second = run(broken, lists, rng, stop=rng.randrange(6, 14))
             break
         except KeyboardInterrupt:
             kills += 1
