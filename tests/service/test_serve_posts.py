@@ -16,7 +16,7 @@ from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS
 from streameval.service.sources.inbox import Inbox, InboxSource
 from tests.support.published_sample import HOSTILE
-from tests.support.serve_runs import Box, raw, serving
+from tests.support.serve_runs import Box, fetch, raw, serving
 
 SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -53,7 +53,7 @@ def test_many_clients_at_once_lose_nothing(tmp_path: Path) -> None:
     with serving(inbox=inbox) as running:
 
         def post(worker: int) -> None:
-            with httpx.Client(base_url=running.server.url) as client:
+            with httpx.Client(verify=False, base_url=running.server.url) as client:
                 for number in range(20):
                     body = "".join(f'{{"id":"{worker}/{number}/{n}"}}\n' for n in range(50))
                     assert client.post("/v1/predictions", content=body).status_code == 202
@@ -148,7 +148,7 @@ def test_a_slow_disk_delays_no_other_request() -> None:
         body = b"{}\n" * 400
         with ThreadPoolExecutor(2) as pool:
             posts = [
-                pool.submit(httpx.post, running.server.url + "v1/labels", content=body)
+                pool.submit(fetch, "POST", running.server.url + "v1/labels", content=body)
                 for _ in range(2)
             ]
             box.entered.acquire()
