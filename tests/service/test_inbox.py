@@ -89,18 +89,6 @@ def test_posts_come_out_with_their_stamp(tmp_path: Path) -> None:
         assert file.read(9) == b'{"id": 2}'
 
 
-def test_what_was_posted_is_there_after_a_restart(tmp_path: Path) -> None:
-    inbox = inbox_at(tmp_path)
-    inbox.append("labels", b"1\n2")
-    positions: dict[str, Position] = {}
-    assert drain(reader_of(inbox, {}), positions) == [b" 1", b" 2"]
-    inbox.append("labels", b"3")
-    inbox.close()
-    again = inbox_at(tmp_path)
-    assert drain(reader_of(again, positions), positions) == [b" 3"]
-    assert drain(reader_of(again, positions)) == []
-
-
 def test_a_full_inbox_refuses_and_keeps_nothing(tmp_path: Path) -> None:
     inbox = inbox_at(tmp_path, max_bytes=100)
     inbox.append("labels", b"x" * 50)
