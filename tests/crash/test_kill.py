@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
         given["server"] = request.getfixturevalue(given["server"])
     with ExitStack() as stack:
         if source == "kafka":
-            given |= {"broker": stack.enter_context(running_broker()), "topic": "killed"}
+            given["broker"] = stack.enter_context(running_broker())
+            given["topic"] = f"killed-{time.time_ns()}"
         assert kill_runs(source, tmp_path, **given) == []
     if "max_scores" in given:
         evaluator = load(tmp_path / "killed" / "states" / "all.state")
