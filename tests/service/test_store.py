@@ -15,6 +15,7 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.records.chunk import RecordError
+from streameval.service.config.address import is_postgres
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
     CheckpointSettings,
@@ -41,6 +42,7 @@ from streameval.service.store.checksums import (
 from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
+from streameval.service.store.postgres import _translated
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
 from streameval.service.store.store import Store, open_store, read_store
@@ -231,6 +233,16 @@ def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixt
     store.close()
 
 
+def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store:
+        counted = "SELECT count(*) FROM counters"
+        with store.transaction():
+            store.set_counters({"events": 1})
+            assert store.read_connection().execute(counted).fetchone() == (0,)
+        assert store.read_connection().execute(counted).fetchone() == (1,)
+    assert not Path(f"{path}-wal").exists()
+
+
 @pytest.mark.parametrize("count", [0, 1, 180, 181, 2_000])
 def test_many_rows_are_written_with_their_checksums(store: Store, count: int) -> None:
     rows = [(n, n + 0.5, n * 7, n * 9, b"x" * (n % 50)) for n in range(1, count + 1)]
@@ -404,6 +416,25 @@ def test_a_group_adopts_what_its_workers_bring() -> None:
     assert group.adopt("old", "pod-1")
     assert group.generation == 3
     assert unconverted_text(["0", "7"]).startswith("the partitions 0, 7 have earlier settings")
+
+
+@pytest.mark.parametrize(
+    ("statement", "translated"),
+    [
+        (
+            "SELECT value FROM meta WHERE key = ? AND value LIKE 'a%'",
+            "SELECT value FROM meta WHERE key = %s AND value LIKE 'a%%'",
+        ),
+        (
+            "INSERT INTO alerts VALUES (:name, ?) ON CONFLICT (name) DO NOTHING",
+            "INSERT INTO alerts VALUES (%(name)s, %s) ON CONFLICT (unit, name) DO NOTHING",
+        ),
+    ],
+)
+def test_statements_for_postgresql(statement: str, translated: str) -> None:
+    assert _translated(statement) == translated
+    assert is_postgres("postgresql://host/db")
+    assert not is_postgres("run.db")
 
 
 def test_units_are_shown_as_one() -> None:
