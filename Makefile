@@ -228,6 +228,7 @@ kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source, 
 	$(BIN)/python -m tests.crash.kill_runs --source files --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source files --kills $(KILLS) --seed $(SEED) --store postgresql
 	$(BIN)/python -m tests.crash.kill_runs --source patterns --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_runs --source files --kills $(KILLS) --seed $(SEED) --sets
 	$(BIN)/python -m tests.crash.model_files --cases $(CASES) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from streameval.cli import main
-from streameval.evaluator.comparison import load_any
 from streameval.evaluator.predictions import Predictions
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
@@ -51,12 +50,8 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
     finally:
         opened.close()
     for path in sorted(exported.iterdir()):
-        evaluator: Any = load_any(path)
         name = path.stem.replace(".predictions", ":predictions")
         found[f"state {name}"] = decompressed(path.read_bytes())
-        found[f"metrics {name}"] = evaluator.report().to_dict()["metrics"]
-        for key, view in evaluator.slices().items():
-            found[f"metrics {name} {dict(key)}"] = view.report().to_dict()["metrics"]
     return found
 
 
@@ -190,18 +185,24 @@ def true_states(config: Path, lines: Iterable[Line]) -> dict[str, bytes]:
     """The states of all windows, straight from the stream: no run has a part in it.
 
     The first prediction of an id counts, with its first label; another label
-    of the id later takes that one's place.
+    of the id later takes that one's place. Labels of a set add up, and count when it is final.
     """
     predictions: dict[str, dict[str, Any]] = {}
-    labels: dict[str, list[bool]] = {}
+    labels: dict[str, list[Any]] = {}
+    sets: dict[str, set[str]] = {}
     for line in lines:
         try:
             record = json.loads(line.body)
             key = record["id"]
             if line.kind == "predictions":
-                float(record["score"])
-                record["time"], record["country"]
+                _event(record)
                 predictions.setdefault(key, record)
+            elif "tag" in record or "final" in record:
+                whole = sets.setdefault(key, set())
+                whole.update([record["tag"]] if "tag" in record else [])
+                known = labels.setdefault(key, []) if "final" in record else labels.get(key)
+                if known is not None and known[-1:] != [sorted(whole)]:
+                    known.append(sorted(whole))
             elif labels.setdefault(key, [record["y_true"]])[-1] != record["y_true"]:
                 labels[key].append(record["y_true"])
         except (ValueError, KeyError, TypeError):
@@ -224,9 +225,10 @@ def true_states(config: Path, lines: Iterable[Line]) -> dict[str, bytes]:
 
 
 def _event(record: dict[str, Any]) -> dict[str, Any]:
+    score = record["score"]
     moment = np.datetime64(record["time"].removesuffix("Z"), "us")
     return {
-        "score": float(record["score"]),
+        "score": score if isinstance(score, dict) else float(score),
         "slices": {"country": record["country"]},
         "event_time": int(moment.astype(np.int64)),
     }

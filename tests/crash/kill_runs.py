@@ -1,10 +1,11 @@
 """Kill ``streameval run`` again and again, and compare with an undisturbed run.
 
     python -m tests.crash.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
-        [--max-scores N] [--store postgresql]
+        [--max-scores N] [--store postgresql] [--sets]
 
 SOURCE is files, patterns, http or kafka. With --store postgresql the killed run keeps its store
-there, and the server is killed as well and started again.
+there, and the server is killed as well and started again. With --sets labels
+arrive label by label.
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.crash.killed_at``. The stream goes
@@ -38,7 +39,7 @@ from streameval.service.store.store import read_store
 from streameval.service.upkeep.copy import copy_store
 from tests.crash.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, true_states
-from tests.crash.kill_stream import Line, stream
+from tests.crash.kill_stream import Line, label_by_label, stream
 from tests.support.postgres_server import Postgres, running_postgres
 
 SOURCES = ("files", "patterns", "http", "kafka")
@@ -48,7 +49,8 @@ store = {store}
 
 [evaluator]
 slices = ["country"]
-{limit}
+metrics = {metrics}
+{options}
 
 [[window]]
 name = "all"
@@ -63,6 +65,7 @@ retain = "7d"
 id = "id"
 score = "score"
 time = "time"
+{labels}
 
 # Longer than the whole stream, so that nothing expires by what the clock calls idle.
 [join]
@@ -283,13 +286,19 @@ def begin(
     source: str,
     max_scores: int | None = None,
     store: str = "run.db",
+    *,
+    sets: bool = False,
 ) -> None:
-    """Write the configuration."""
+    """Write the configuration; ``sets``: of labels that arrive label by label."""
+    options = [] if max_scores is None else [f"max_scores = {max_scores}"]
+    options += ['task = "multilabel"\nlabels = ["ad", "spam"]\nthreshold = 0.5'] if sets else []
     text = CONFIG.format(
         store=json.dumps(store),
         serve="true" if source == "http" else "false",
         table=table,
-        limit="" if max_scores is None else f"max_scores = {max_scores}",
+        metrics='["f1_micro"]' if sets else '["accuracy", "roc_auc", "log_loss"]',
+        options="\n".join(options),
+        labels='label = {y_true = "tag", final = "final"}' if sets else "",
     )
     (directory / "run.toml").write_text(text)
 
@@ -306,10 +315,13 @@ def kill_runs(
     topic: str = "killed",
     max_scores: int | None = None,
     server: Postgres | None = None,
+    sets: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
     """Run twice in an empty directory, once with kills; a line for every difference."""
     lines = stream(seed, predictions)
+    if sets:
+        lines = label_by_label(lines, seed)
     count = kills * pieces
     rng = random.Random(seed)
     killed, whole = directory / "killed", directory / "whole"
@@ -328,7 +340,7 @@ def kill_runs(
             feeds.append(TopicsFeed(broker, topic, lines, count, seed))
         else:
             feeds.append(feeds[0])  # the same messages in the same topics, all there
-        begin(place, feeds[-1].table, source, max_scores, store)
+        begin(place, feeds[-1].table, source, max_scores, store, sets=sets)
     for number in range(1, kills + 1):
         endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
         if number % 20 == 0:
@@ -380,6 +392,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--events", type=int, default=None, help="predictions; 60 for each kill")
     parser.add_argument("--max-scores", type=int, default=None, help="as in the configuration")
+    parser.add_argument("--sets", action="store_true", help="of labels, label by label")
     parser.add_argument("--pieces", type=int, default=_PIECES, help="of the stream for each kill")
     parser.add_argument("--store", choices=("file", "postgresql"), default="file")
     given = parser.parse_args()
@@ -401,6 +414,7 @@ def main() -> int:
             seed=given.seed,
             pieces=given.pieces,
             max_scores=given.max_scores,
+            sets=given.sets,
             broker=broker,
             server=server,
             topic=f"killed-{time.time_ns()}",

@@ -6,7 +6,7 @@ import heapq
 import json
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["predictions", "labels"]
 
@@ -84,6 +84,28 @@ def stream(seed: int, predictions: int) -> list[Line]:
         later(now + delay, label)
     found += [heapq.heappop(waiting)[2] for _ in range(len(waiting))]
     return found
+
+
+def label_by_label(lines: list[Line], seed: int) -> list[Line]:
+    """The same stream with two scores, and sets of labels in parts: a label, later the end.
+
+    One set in 20 is never final. What was a correction adds a label, before or after the end.
+    """
+    rng = random.Random(seed)
+    found: list[tuple[int, int, Line]] = []
+    for n, (kind, key, body) in enumerate(lines):
+        parts: list[Any] = [body]
+        record = body.startswith(b'{"id": "e') and json.loads(body)
+        if record and kind == "predictions":
+            score = {"ad": record["score"], "spam": round(1 - record["score"], 6)}
+            parts = [{**record, "score": score}]
+        elif record:
+            tag = "ad" if record.pop("y_true") else "spam"
+            parts = [{**record, "tag": tag}, {**record, "final": True}][: 2 - (n % 20 == 0)]
+        for later, part in enumerate(parts):
+            data = part if isinstance(part, bytes) else json.dumps(part).encode()
+            found.append((n + later * rng.randrange(200), len(found), Line(kind, key, data)))
+    return [line for *_, line in sorted(found)]
 
 
 def _text(moment: datetime) -> str:

@@ -42,6 +42,7 @@ CONFIG = """
 store = "run.db"
 [evaluator]
 slices = ["country"]
+metrics = ["accuracy", "roc_auc"]
 [[window]]
 name = "all"
 [[window]]

@@ -11,41 +11,39 @@ import pytest
 
 from streameval.evaluator.evaluator import load
 from tests.crash.kill_outcome import differences
-from tests.crash.kill_runs import SOURCES, kill_runs
+from tests.crash.kill_runs import kill_runs
 from tests.support.brokers import running_broker
 
 pytestmark = pytest.mark.heavy
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "options"),
     [
-        pytest.param(source, marks=[pytest.mark.broker] if source == "kafka" else [])
-        for source in SOURCES
+        ("files", {}),
+        ("files", {"predictions": 3000, "max_scores": 1024}),
+        ("files", {"sets": True}),
+        ("files", {"server": "postgres"}),
+        ("patterns", {}),
+        ("http", {}),
+        pytest.param("kafka", {}, marks=pytest.mark.broker),
     ],
 )
 def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
-    source: str, tmp_path: Path
+    source: str, options: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    given: dict[str, Any] = {"kills": 4, "predictions": 300, "seed": 7, **options}
+    if "server" in given:
+        given["server"] = request.getfixturevalue(given["server"])
     with ExitStack() as stack:
-        broker = stack.enter_context(running_broker()) if source == "kafka" else None
-        topic = f"killed-{time.time_ns()}"
-        found = kill_runs(
-            source, tmp_path, kills=4, predictions=300, seed=7, broker=broker, topic=topic
-        )
-    assert found == []
-
-
-def test_a_run_that_is_killed_with_its_server_loses_nothing(tmp_path: Path, postgres: Any) -> None:
-    assert kill_runs("files", tmp_path, kills=3, predictions=200, seed=8, server=postgres) == []
-
-
-def test_a_run_that_is_killed_joins_the_same_scores(tmp_path: Path) -> None:
-    found = kill_runs("files", tmp_path, kills=4, predictions=3000, seed=7, max_scores=1024)
-    assert found == []
-    evaluator = load(tmp_path / "killed" / "states" / "all.state")
-    bounds = evaluator.bounds("roc_auc")
-    assert bounds.low < evaluator["roc_auc"] < bounds.high
+        if source == "kafka":
+            given["broker"] = stack.enter_context(running_broker())
+            given["topic"] = f"killed-{time.time_ns()}"
+        assert kill_runs(source, tmp_path, **given) == []
+    if "max_scores" in given:
+        evaluator = load(tmp_path / "killed" / "states" / "all.state")
+        bounds = evaluator.bounds("roc_auc")
+        assert bounds.low < evaluator["roc_auc"] < bounds.high
 
 
 def test_differences_are_reported() -> None:

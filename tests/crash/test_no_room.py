@@ -130,7 +130,8 @@ def test_posts_and_no_room_for_them(tmp_path: Path, no_room: Callable[[Path], ob
         for _ in range(2):
             with living(killed, *_RUN) as life:
                 while not life.ended() and refused < 20 and feed.left:
-                    url = life.url()
+                    if (url := life.url()) is None:
+                        time.sleep(0.01)
                     refused += url is not None and not feed.step(url)
                 if not life.ended():
                     life.process.terminate()

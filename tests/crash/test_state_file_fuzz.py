@@ -96,18 +96,6 @@ def test_forged_files_are_refused_by_both_readers_for_every_reason():
     assert not unknown
 
 
-@given(st.binary(max_size=300))
-@relaxed(max_examples=200)
-def test_any_bytes(data):
-    check(data)
-
-
-@given(st.text(max_size=200), st.binary(max_size=64))
-@relaxed(max_examples=200)
-def test_any_header_behind_a_true_checksum(text, area):
-    check(forge(text.encode(), area))
-
-
 JSON_TEXTS = st.recursive(
     st.none()
     | st.booleans()

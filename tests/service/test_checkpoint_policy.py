@@ -21,24 +21,6 @@ def due(policy: CheckpointPolicy, now: float, *, changed: bool = True) -> float:
     return policy.due_in(now, lambda: changed)
 
 
-def test_it_is_due_by_time_or_by_number() -> None:
-    policy = CheckpointPolicy(1.0, 100, 0.0)
-    policy.count(99)
-    assert due(policy, 0.25) == 0.75
-    assert due(policy, 1.0) == 0.0
-    policy.count(1)
-    assert due(policy, 0.0) == 0.0
-
-
-def test_a_dear_checkpoint_makes_the_next_one_wait() -> None:
-    policy = after_a_checkpoint(2.0)
-    policy.count(50)
-    assert due(policy, 7.9) > 0.0
-    assert due(policy, 8.1) == 0.0
-    policy.count(150)  # but never more than so many are held back
-    assert due(policy, 1.1) == 0.0
-
-
 def test_the_time_that_a_dear_checkpoint_holds_back_the_next() -> None:
     policy = after_a_checkpoint(2.0)
     policy.count(5)

@@ -89,18 +89,6 @@ def test_posts_come_out_with_their_stamp(tmp_path: Path) -> None:
         assert file.read(9) == b'{"id": 2}'
 
 
-def test_what_was_posted_is_there_after_a_restart(tmp_path: Path) -> None:
-    inbox = inbox_at(tmp_path)
-    inbox.append("labels", b"1\n2")
-    positions: dict[str, Position] = {}
-    assert drain(reader_of(inbox, {}), positions) == [b" 1", b" 2"]
-    inbox.append("labels", b"3")
-    inbox.close()
-    again = inbox_at(tmp_path)
-    assert drain(reader_of(again, positions), positions) == [b" 3"]
-    assert drain(reader_of(again, positions)) == []
-
-
 def test_a_full_inbox_refuses_and_keeps_nothing(tmp_path: Path) -> None:
     inbox = inbox_at(tmp_path, max_bytes=100)
     inbox.append("labels", b"x" * 50)
@@ -318,22 +306,6 @@ def test_a_body_cannot_forge_a_post(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-2])
     # The torn post goes as a whole, whatever it holds, and does not keep the run from starting.
     assert drain(reader_of(inbox_at(tmp_path), {})) == [b'{"n": 1}']
-
-
-def test_threads_that_post_at_once(tmp_path: Path) -> None:
-    inbox = inbox_at(tmp_path)
-
-    def post(who: int) -> None:
-        for n in range(20):
-            inbox.append("labels", b'{"who": %d, "n": %d}' % (who, n))
-
-    threads = [threading.Thread(target=post, args=(who,)) for who in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = drain(reader_of(inbox, {}))
-    assert len(set(found)) == len(found) == 160
 
 
 def test_killed_while_posting(tmp_path: Path) -> None:

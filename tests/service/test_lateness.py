@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +20,7 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.http.health import Readiness
 from streameval.service.join.counts import SavedJoin
 from streameval.service.join.watermark import Watermark
-from streameval.service.lateness import LateLog, LateShare
+from streameval.service.lateness import LateShare
 from streameval.service.publish.snapshot import Snapshot
 from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
@@ -56,6 +55,7 @@ class Service:
     def __init__(self, directory: Path, config: str) -> None:
         self.settings = settings_from_text(
             f'store = "{directory}/run.db"\nintervals = false\n{config}\n'
+            '[evaluator]\nmetrics = ["accuracy"]\n'
             "[checkpoint]\nevents = 50\n"
         )
         self.clocks = Clocks()
@@ -383,16 +383,3 @@ def test_a_partition_that_falls_behind_at_once_is_reported_before_half_of_all_re
     note("b", 20, HOUR)
     note("a", 1001, 0)
     assert not watermark.late.is_most
-
-
-def test_each_change_of_lateness_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    shares = {"the join": LateShare(), "window all": LateShare()}
-    log = LateLog()
-    seen = []
-    for records, late in ((100, 60), (100, 90), (1000, 0), (100, 0)):
-        shares["the join"].add(records, late)
-        caplog.clear()
-        log.log(shares)
-        seen.append([record.getMessage().split(":")[0] for record in caplog.records])
-    assert seen == [["the join"], [], ["the join"], []]

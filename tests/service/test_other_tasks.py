@@ -121,6 +121,20 @@ def truths(case: Case, rows: list[Row]) -> list[Row]:
     return [{key: row[key] for key in ("id", case.truth, "time")} for row in rows]
 
 
+def label_by_label(rows: list[Row], rng: random.Random, final: int) -> tuple[Row, list[Row]]:
+    """The fields of such a run, and the sets of labels in parts; those of the first are final."""
+    parts: list[Row] = []
+    for n, row in enumerate(rows):
+        own: list[Row] = [{"tag": tag} for tag in row["tags"] * rng.choice([1, 1, 2])]
+        if n < final:
+            own.append({"final": True} if rng.random() < 0.7 or not own else {**own.pop(), "final":
+                True})  # fmt: skip
+        parts += [{"id": row["id"], "time": row["time"], **one} for one in own]
+    order = sorted(range(len(parts)), key=lambda n: n + rng.randrange(40))
+    fields = {**MULTILABEL.settings()["fields"], "label": {"y_true": "tag", "final": "final"}}
+    return fields, [parts[n] for n in order]  # also after the final one, as corrections
+
+
 @pytest.mark.parametrize("hot", [20, 500_000])
 @pytest.mark.parametrize("case", CASES)
 def test_late_truths_and_their_corrections(
@@ -173,14 +187,18 @@ def test_late_truths_and_their_corrections(
 
 
 @pytest.mark.parametrize("source", ["files", pytest.param("kafka", marks=pytest.mark.broker)])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "parts"), [(REGRESSION, False), (MULTILABEL, False), (MULTILABEL, True)]
+)
 def test_a_store_on_postgresql(
-    case: Case, source: str, postgres: Any, here: Path, command: Command
+    case: Case, parts: bool, source: str, postgres: Any, here: Path, command: Command
 ) -> None:
     rows = case.rows(200)
-    address = str(postgres.address(f"tasks_{case.task}_{source}"))
+    address = str(postgres.address(f"tasks_{case.task}_{parts:d}_{source}"))
     given = {"p": predictions(case, rows), "l": truths(case, rows[::-1])}
     changes: dict[str, Any] = {"store": address}
+    if parts:
+        changes["fields"], given["l"] = label_by_label(rows, random.Random(5), 170)
     with ExitStack() as standing:
         if source == "kafka":
             from tests.support.brokers import running_broker
@@ -192,7 +210,7 @@ def test_a_store_on_postgresql(
             kafka = {"stop_at_end": options.pop("stop_at_end"), "properties": options}
             changes |= {"files": None, "kafka": {"predictions": "p", "labels": "l", **kafka}}
         configure(**case.settings(**changes))
-        for part in (slice(0, 90), slice(90, 200)):
+        for part in (slice(0, 90), slice(90, None)):
             for name, records in given.items():
                 if source == "kafka":
                     sent = [json.dumps(row).encode() for row in records[part]]
@@ -201,7 +219,7 @@ def test_a_store_on_postgresql(
                     write(f"{name}.jsonl", records[part], more=part.start > 0)
             done = command("run", "run.toml", "--until-end")
             assert done.code == 0, done.err
-    whole = case.expected(rows)
+    whole = case.expected(rows[:170] if parts else rows)
     assert exported(command, here / "out", address)["all.state"] == whole.to_bytes()
     assert command("store", "check", address).code == 0
 
@@ -217,19 +235,9 @@ BAD_PARTS = [
 @pytest.mark.parametrize("hot", [20, 500_000])
 def test_labels_one_by_one(hot: int, here: Path, command: Command) -> None:
     rng = random.Random(hot)
-    rows = [{**row, "tags": row["tags"] or []} for row in MULTILABEL.rows(300)]
-    parts: list[Row] = []
-    for n, row in enumerate(rows):
-        own: list[Row] = [{"tag": tag} for tag in row["tags"] * rng.choice([1, 1, 2])]
-        if n < 250:  # the sets of the others are not final
-            own.append({"final": True} if rng.random() < 0.7 or not own else {**own.pop(), "final":
-                True})  # fmt: skip
-        parts += [{"id": row["id"], "time": row["time"], **one} for one in own]
-    base = MULTILABEL.settings(join={"wait": "1h", "hot": hot})
-    base["fields"]["label"] = {"y_true": "tag", "final": "final"}
-    configure(**base)
-    order = sorted(range(len(parts)), key=lambda n: n + rng.randrange(40))
-    mixed = [parts[n] for n in order]  # also after the final one, as corrections
+    rows = MULTILABEL.rows(300)
+    fields, mixed = label_by_label(rows, rng, 250)
+    configure(**MULTILABEL.settings(join={"wait": "1h", "hot": hot}, fields=fields))
     given = predictions(MULTILABEL, rows)
     for part in range(3):
         write("p.jsonl", given[100 * (2 - part) : 100 * (3 - part)], more=part > 0)
@@ -247,7 +255,7 @@ def test_labels_one_by_one(hot: int, here: Path, command: Command) -> None:
     report = command("store", "report", "streameval.db", "--format", "json").out
     joined = json.loads(report)["all"]["labels"]
     assert (joined["joined"], joined["waiting"] + joined["expired"]) == (250, 50)
-    assert joined["labels"] == len(parts)
+    assert joined["labels"] == len(mixed)
     assert "of sets that were not final" in command("store", "report", "streameval.db").out
 
 

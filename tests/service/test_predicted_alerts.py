@@ -19,6 +19,7 @@ from streameval.service.publish.snapshot import Value
 from streameval.service.run.reload import while_running
 from tests.service.test_run_predictions import (
     HOURS,
+    METRICS,
     WAIT,
     evaluated,
     hours,
@@ -89,43 +90,6 @@ def test_what_alerts_see_is_what_the_library_computes(tmp_path: Path) -> None:
     assert (found["any-drift"]["method"], found["any-drift"]["level"]) == ("", None)
     whole = predicted(rows).interval("positive_rate", method="anytime")
     assert (found["always"]["low"], found["always"]["high"]) == (whole.low, whole.high)
-
-
-def test_a_file_is_what_a_window_of_all_events_is_compared_with(tmp_path: Path) -> None:
-    rows = stream(each=40)
-    before = evaluated(hours(rows, 0, 20))
-    before.save(tmp_path / "before.state")
-    alerts = [
-        watched("a", "drift.ks", above=0.001, window="all", when="anytime"),
-        watched("b", "expected.f1", below=0.1, window="all", when="certain"),
-    ]
-    given = joined(
-        tmp_path / "a.db", reference={"state": str(tmp_path / "before.state")}, alert=alerts
-    )
-    found = states(ran(given, lists(rows))[1])
-    drift = predicted(rows).drift(before, "ks", method="anytime")
-    assert (found["a"]["value"], found["a"]["low"]) == (drift.value, drift.low)
-    assert (found["a"]["state"], found["b"]["state"]) == ("ok", "ok")
-    assert found["b"]["low"] == predicted(rows).expected("f1", before).low
-
-
-def test_estimates_that_failed_are_no_value(tmp_path: Path) -> None:
-    alerts = [
-        watched(name, metric, below=0.01, **more)
-        for name, metric, more in (
-            ("a", "expected.accuracy", {}),
-            ("b", "expected.accuracy", {"when": "certain", "slice": {"country": "PT"}}),
-            ("c", "drift.ks", {}),
-        )
-    ]
-    given = joined(tmp_path / "a.db", join={"wait": "1h"}, reference={"panes": 19}, alert=alerts)
-    _, data = ran(given, lists(stream(0.3, each=100)))
-    found = states(data)
-    for name in "ab":
-        assert (found[name]["state"], found[name]["value"]) == ("undefined", None)
-        assert found[name]["reason"].startswith("former estimates have failed: ")
-        assert "outside of its 95% interval in 9 of 11 panes" in found[name]["reason"]
-    assert found["c"]["state"] != "undefined"
 
 
 LOW = AlertSettings(name="low", metric="expected.f1", below=0.8)
@@ -225,7 +189,7 @@ def test_where_there_are_several_models_the_first_is_watched(tmp_path: Path) -> 
     alert = watched("a", "predictions.mean_score", above=0.1, slice={"country": "PT"})
     given = joined(
         tmp_path / "a.db",
-        evaluator={"models": list(models), "slices": ["country"]},
+        evaluator={"models": list(models), "slices": ["country"], "metrics": METRICS},
         fields={"id": "id", "score": models, "time": "time", "time_unit": "us"},
         alert=[alert, {**alert, "name": "b", "metric": "drift.ks"}],
     )

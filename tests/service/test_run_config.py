@@ -144,7 +144,6 @@ def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
     ("override", "message"),
     [
         ("join.wait", "--set: expected KEY=VALUE, as join.wait=6h, got no key with a value"),
-        ("=5", "--set: expected KEY=VALUE"),
         ("a b=5", "--set: expected KEY=VALUE"),
         (
             "join.wat=5",
@@ -164,8 +163,6 @@ def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
         ),
         ("evaluator.labels.0=a", "got none; set all of it: 'evaluator.labels=[…]'"),
         ("files.records.0=a", "got an empty one; set all of it: 'files.records=[…]'"),
-        ("window.all.name=a", "--set: window: expected a number below 1"),
-        ("join.wait.x=1", "--set: join.wait: expected no key inside it, got 'x'"),
         (
             "evaluator.slices=['a'",
             "--set: evaluator.slices: expected a value as in TOML, got one t",
@@ -327,16 +324,13 @@ LOGIN = BROKER + "'sasl.password' = 'env:NONE'\n"
 @pytest.mark.parametrize(
     ("text", "environment", "message"),
     [
-        ("[serve]\ntoken = 'env:T'", {}, "serve.token: expected the variable T in the environment"),
         ("[serve]\ntoken = 'env:T'", {}, "got none; set it, or name another"),
         ("[serve]\ntoken = 'env:T'", {"T": "hunter2"}, "serve.token: expected at least 16 charact"),
-        ("[serve]\ntoken = 'hunter2'", {}, "serve.token: expected at least 16 characters, got 7; "),
         (
             "[serve]\ntoken = 'file:/no/t'",
             {},
             "serve.token: expected a readable file /no/t, got",
         ),
-        ("[serve]\ntoken = 'file:/no/t'", {}, "directory; put the value there, or name another"),
         (
             HOOK,
             GOOD | {"URL": ""},
@@ -350,7 +344,6 @@ LOGIN = BROKER + "'sasl.password' = 'env:NONE'\n"
             {},
             "store: expected a file in a directory that is there",
         ),
-        ("store = '/no such/run.db'\n", {}, "got /no such/run.db; make /no such first, or name"),
         ("store = '/'\n", {}, "store: expected the path of a file, got the directory /"),
     ],
 )
@@ -431,27 +424,17 @@ def test_the_page_has_every_table() -> None:
         ("127.0.0.1:8642", ("127.0.0.1", 8642), True),
         ("127.1.2.3:1", ("127.1.2.3", 1), True),
         ("[::1]:0", ("::1", 0), True),
-        ("localhost:0", ("localhost", 0), True),
-        ("LOCALHOST:1", ("LOCALHOST", 1), True),
         ("localhost.:1", ("localhost.", 1), True),
         ("localhost.evil.com:1", ("localhost.evil.com", 1), False),
         ("0.0.0.0:65535", ("0.0.0.0", 65535), False),
         ("[::]:80", ("::", 80), False),
-        ("host:00080", ("host", 80), False),
         (":8642", None, False),
-        ("", None, False),
-        ("8642", None, False),
         ("localhost", None, False),
-        ("localhost:", None, False),
         ("::1:80", None, False),
-        ("[]:80", None, False),
         ("a b:1", None, False),
-        (" :1", None, False),
         ("a:65536", None, False),
         ("a:000001", None, False),
-        ("a:-1", None, False),
         ("a:\u0661", None, False),
-        ("a:1 ", None, False),
     ],
 )
 def test_addresses_to_listen_on(text: str, address: tuple[str, int] | None, loopback: bool) -> None:

@@ -25,6 +25,7 @@ from tests.service.test_settings_migration import migrate
 from tests.support.run import JOINED, KEPT, InTurn, Lists, Partitions, Run, opened, settings
 
 HOURS, WAIT, PANE = 40, 8, 3_600_000_000
+METRICS = ["accuracy", "f1", "roc_auc"]
 START = 1_767_225_600_000_000
 """2026-01-01, the start of an hour."""
 
@@ -58,6 +59,7 @@ def lists(rows: list[dict[str, Any]]) -> Partitions:
 def joined(store: Path, **changes: Any) -> RunSettings:
     tables: dict[str, Any] = {
         "store": str(store),
+        "evaluator": {"slices": ["country"], "metrics": METRICS},
         "window": [{"name": "hours", "length": "40h", "pane": "1h"}, {"name": "all"}],
         "fields": {"id": "id", "score": "score", "time": "time", "time_unit": "us"},
         "join": {"wait": f"{WAIT}h"},
@@ -143,12 +145,28 @@ def test_the_panes_without_labels_are_compared_with_the_first_that_have_them(
 
 @pytest.mark.parametrize(("flip", "flagged"), [(0.0, False), (0.3, True)])
 def test_an_estimate_that_fails_is_flagged(tmp_path: Path, flip: float, flagged: bool) -> None:
-    given = joined(tmp_path / "a.db", join={"wait": "1h"}, reference={"panes": 19})
+    alerts = [
+        {"name": "whole", "metric": "expected.accuracy", "below": 0.01},
+        {"name": "slice", "metric": "expected.accuracy", "below": 0.01, "when": "certain",
+         "slice": {"country": "PT"}},
+        {"name": "drift", "metric": "drift.ks", "below": 0.0},
+    ]  # fmt: skip
+    given = joined(tmp_path / "a.db", join={"wait": "1h"}, reference={"panes": 19}, alert=alerts)
     _, data = ran(given, lists(stream(flip, each=100)))
     checks = data["predictions"]["hours"]["checks"]
     assert checks["f1"]["panes"] == HOURS - WAIT - 21
     assert checks["accuracy"]["flagged"] is flagged
     assert ("which has a chance of" in checks["accuracy"]["reason"]) is flagged
+    # An estimate that has failed before has no value for an alert.
+    of_alert = {one["name"]: one for one in data["alerts"]}
+    states = {name: one["state"] for name, one in of_alert.items()}
+    assert states == dict.fromkeys(("whole", "slice"), "undefined" if flagged else "ok") | {
+        "drift": "ok"
+    }
+    for name in ("whole", "slice") if flagged else ():
+        assert of_alert[name]["value"] is None
+        assert of_alert[name]["reason"].startswith("former estimates have failed: ")
+        assert "outside of its 95% interval in 9 of 11 panes" in of_alert[name]["reason"]
 
 
 def test_panes_that_still_fill_leave_time_for_the_others(
@@ -172,13 +190,28 @@ def test_a_state_file_is_a_reference(tmp_path: Path) -> None:
     before = evaluated(hours(rows, 0, 20))
     before.save(tmp_path / "before.state")
     predicted(rows[:200]).save(tmp_path / "bare.state")
-    given = joined(tmp_path / "a.db", reference={"state": str(tmp_path / "before.state")})
+    alerts = [
+        {"name": "drift", "metric": "drift.ks", "above": 0.001, "when": "anytime"},
+        {"name": "expected", "metric": "expected.f1", "below": 0.1, "when": "certain"},
+    ]
+    whole = {"window": [{"name": "all"}]}
+    given = joined(
+        tmp_path / "a.db",
+        reference={"state": str(tmp_path / "before.state")},
+        alert=alerts,
+        **whole,
+    )
     _, data = ran(given, lists(rows))
     found = data["predictions"]["all"]
     assert found["reference"] == str(tmp_path / "before.state")
-    assert found["drift"]["ks"]["value"] == predicted(rows).drift(before, "ks").value
+    drift = predicted(rows).drift(before, "ks", method="anytime")
+    assert found["drift"]["ks"]["value"] == drift.value
+    watched, expected = data["alerts"]
+    assert (watched["value"], watched["low"]) == (drift.value, drift.low)
+    assert expected["low"] == predicted(rows).expected("f1", before).low
+    assert (watched["state"], expected["state"]) == ("ok", "ok")
     # Predictions without labels are no reference of an expectation.
-    given = joined(tmp_path / "b.db", reference={"state": str(tmp_path / "bare.state")})
+    given = joined(tmp_path / "b.db", reference={"state": str(tmp_path / "bare.state")}, **whole)
     _, data = ran(given, lists(rows))
     found = data["predictions"]["all"]
     assert found["drift"]["psi"]["value"] > 0
@@ -216,7 +249,7 @@ def test_of_several_models_each_is_counted(tmp_path: Path) -> None:
     models = {"one": "score", "two": "other"}
     given = joined(
         tmp_path / "a.db",
-        evaluator={"models": list(models)},
+        evaluator={"models": list(models), "metrics": METRICS},
         fields={"id": "id", "score": models, "time": "time", "time_unit": "us"},
     )
     run, data = ran(given, lists(rows))
@@ -274,11 +307,14 @@ def test_predictions_begin_where_they_are_switched_on(tmp_path: Path) -> None:
     rows = stream()
     records = lists(rows)
     first = {name: (kind, lines[: len(lines) // 2]) for name, (kind, lines) in records.items()}
-    off = joined(tmp_path / "a.db", join={"wait": "8h", "predictions": False}, reference=None)
+    few = {"window": [{"name": "hours", "length": "4h", "pane": "1h"}, {"name": "all"}]}
+    off = joined(
+        tmp_path / "a.db", join={"wait": "8h", "predictions": False}, reference=None, **few
+    )
     run, data = ran(off, first)
     assert data["predictions"] == {}
     assert not any(":" in name for name in run.evaluators)
-    on = joined(tmp_path / "a.db", reference=None)
+    on = joined(tmp_path / "a.db", reference=None, **few)
     lines, drops = migrate(on)
     assert [line.partition(" begins now: it holds")[0] for line in lines] == [
         "counting predictions of window 'all'",
@@ -291,7 +327,8 @@ def test_predictions_begin_where_they_are_switched_on(tmp_path: Path) -> None:
     assert found["events"] == len(later)
     assert found["since"].startswith("2026-01-01T19:57:00")
     # Another threshold: those of before say nothing of it.
-    changed = joined(tmp_path / "a.db", evaluator={"threshold": 0.7, "slices": ["country"]})
+    moved = {"threshold": 0.7, "slices": ["country"], "metrics": METRICS}
+    changed = joined(tmp_path / "a.db", evaluator=moved, **few)
     assert sum("counting predictions" in line for line in migrate(changed)[0]) == 2
     assert ran(changed, records)[1]["predictions"]["all"]["events"] == 0
     # And off again: nothing of them is left.

@@ -28,7 +28,7 @@ from streameval.cli.logs import RepeatFilter, log_to_stderr
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.guard import LIMITS, WrongTokens
 from tests.support.command_runs import COMMAND
-from tests.support.serve_runs import TOKEN, Box, Running, received, serving
+from tests.support.serve_runs import TOKEN, Box, Running, fetch, received, serving
 
 POST = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ATTACKS = {
@@ -235,14 +235,14 @@ def test_without_file_handles_it_answers_and_logs_little(tmp_path: Path) -> None
                 time.sleep(0.02)
             port = int(found[1])
             url = f"http://127.0.0.1:{port}/"
-            assert httpx.get(url + "healthz").status_code == 200
+            assert fetch("GET", url + "healthz").status_code == 200
             handles = len(os.listdir(f"/proc/{process.pid}/fd"))
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (handles,) * 2)
             with ExitStack() as stack:
                 for _ in range(60):
                     stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
                 for _ in range(5):
-                    assert httpx.get(url + "healthz", timeout=30).status_code == 200
+                    assert fetch("GET", url + "healthz", timeout=30).status_code == 200
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
         finally:
@@ -298,24 +298,24 @@ def test_wrong_tokens_are_logged_and_slowed(caplog: pytest.LogCaptureFixture) ->
     with serving(token=TOKEN, limits=limits) as running:
         url = running.server.url
         for headers in wrong(5):
-            assert httpx.get(url, headers=headers).status_code == 401
+            assert fetch("GET", url, headers=headers).status_code == 401
         begun = time.monotonic()
         for headers in list(wrong(10))[5:]:
-            assert httpx.get(url + "api/report", headers=headers).status_code == 401
+            assert fetch("GET", url + "api/report", headers=headers).status_code == 401
         assert time.monotonic() - begun > 5 * 0.1
         # By the login page as well, and by the address.
         begun = time.monotonic()
-        assert httpx.post(url + "login", data={"token": "x"}).status_code == 403
-        assert httpx.get(url, params={"token": "y"}).status_code == 403
+        assert fetch("POST", url + "login", data={"token": "x"}).status_code == 403
+        assert fetch("GET", url, params={"token": "y"}).status_code == 403
         assert time.monotonic() - begun > 2 * 0.1
         # Requests without a token are no guesses, and probes never wait.
         for _ in range(10):
-            assert httpx.get(url + "api/report").status_code == 401
-            assert httpx.get(url + "healthz", headers=next(wrong(1))).status_code == 200
+            assert fetch("GET", url + "api/report").status_code == 401
+            assert fetch("GET", url + "healthz", headers=next(wrong(1))).status_code == 200
         # The right token, of the same address, is late but taken.
         assert running.json("/api/report")["sequence"] == 1
         # Of another address it is not even late, as the next test shows.
-        transport = httpx.HTTPTransport(local_address="127.0.0.7")
+        transport = httpx.HTTPTransport(local_address="127.0.0.7", verify=False)
         headers = {"authorization": f"Bearer {TOKEN}"}
         with httpx.Client(transport=transport, headers=headers) as other:
             assert other.get(url + "api/report").status_code == 200

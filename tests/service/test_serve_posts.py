@@ -16,7 +16,7 @@ from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS
 from streameval.service.sources.inbox import Inbox, InboxSource
 from tests.support.published_sample import HOSTILE
-from tests.support.serve_runs import Box, raw, serving
+from tests.support.serve_runs import Box, fetch, raw, serving
 
 SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -53,7 +53,7 @@ def test_many_clients_at_once_lose_nothing(tmp_path: Path) -> None:
     with serving(inbox=inbox) as running:
 
         def post(worker: int) -> None:
-            with httpx.Client(base_url=running.server.url) as client:
+            with httpx.Client(verify=False, base_url=running.server.url) as client:
                 for number in range(20):
                     body = "".join(f'{{"id":"{worker}/{number}/{n}"}}\n' for n in range(50))
                     assert client.post("/v1/predictions", content=body).status_code == 202
@@ -140,20 +140,6 @@ def test_a_full_inbox_or_disk_is_to_be_tried_again(fault: str) -> None:
         assert running.client.post("/v1/labels", content=b"{}").status_code == 202
 
 
-def test_a_full_inbox_on_disk(tmp_path: Path) -> None:
-    inbox = Inbox(tmp_path / "inbox", max_bytes=200)
-    with serving(inbox=inbox) as running:
-        answers = [
-            running.client.post("/v1/labels", content=b'{"id": "%03d"}' % n).status_code
-            for n in range(20)
-        ]
-        accepted = answers.count(202)
-        assert sorted(answers) == [202] * accepted + [503] * (20 - accepted)
-        assert 0 < accepted < 20
-        assert len(read_all(inbox)["http:labels"]) == accepted
-    inbox.close()
-
-
 def test_a_slow_disk_delays_no_other_request() -> None:
     box = Box()
     box.go_on.clear()
@@ -162,7 +148,7 @@ def test_a_slow_disk_delays_no_other_request() -> None:
         body = b"{}\n" * 400
         with ThreadPoolExecutor(2) as pool:
             posts = [
-                pool.submit(httpx.post, running.server.url + "v1/labels", content=body)
+                pool.submit(fetch, "POST", running.server.url + "v1/labels", content=body)
                 for _ in range(2)
             ]
             box.entered.acquire()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -32,7 +31,7 @@ from streameval.service.run.worker import Runner
 from streameval.service.store.valid_from import ValidFrom
 from streameval.uncertainty.multiple_testing import holm
 from tests.support import run
-from tests.support.command_runs import COMMAND, Command
+from tests.support.command_runs import Command
 from tests.support.published_sample import published as sample
 from tests.support.run import (
     MODELS,
@@ -69,6 +68,7 @@ def of_models(base: dict[str, Any] = SETTINGS, **changes: Any) -> dict[str, Any]
 
 JOINED = run.JOINED | of_models(paired_scores=None)
 JOINED["fields"] = SETTINGS["fields"] | {"id": "id"}
+METRICS = ["accuracy", "f1", "roc_auc", "log_loss", "average_precision", "error_rate"]
 UNPAIRED = of_models(paired_scores=None)
 CONFIG = config(**SETTINGS)
 
@@ -116,22 +116,6 @@ def test_a_run_over_a_file_is_the_comparison_of_that_file(here: Path, command: C
     assert metrics["roc_auc"]["differences"][0]["method"] == "paired DeLong"
     assert command("store", "check", "streameval.db").code == 0
     assert "accuracy" in command("store", "report", "streameval.db").out
-
-
-@pytest.mark.heavy
-def test_killed_runs_count_every_event_of_every_model_once(here: Path, command: Command) -> None:
-    rows = events(3000)
-    write("events.jsonl", rows)
-    rng = random.Random(1)
-    for _ in range(3):
-        arguments = ["run", "run.toml", "--until-end", "--set", "checkpoint.events=50"]
-        with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE) as process:
-            assert process.stderr is not None
-            assert b"counted so far" in process.stderr.readline()  # it has opened its store
-            time.sleep(rng.random() * 0.15)  # anywhere: what is asserted holds wherever it falls
-            process.kill()
-    assert command("run", "run.toml", "--until-end").code == 0
-    assert exported(command, here / "out")["all.comparison"] == expected(rows).to_bytes()
 
 
 def test_joined_labels_and_their_corrections(here: Path, command: Command) -> None:
@@ -192,13 +176,13 @@ def test_other_models_need_a_new_store_and_windows_may_change(here: Path, comman
 
 
 def published(
-    changes: dict[str, Any] = SETTINGS, count: int = 400
+    changes: dict[str, Any] = SETTINGS, metrics: list[str] = METRICS
 ) -> tuple[SnapshotBuilder, Snapshot, Comparison]:
     """The builder of a run's snapshots, one of them, and the counts of its first window."""
-    chosen = settings(**changes)
+    chosen = settings(**{**changes, **of_models(changes, metrics=metrics)})
     evaluations = open_evaluators(chosen)
     for evaluation in evaluations.values():
-        counted(evaluation, events(count))
+        counted(evaluation, events(400))
     builder = SnapshotBuilder(chosen, evaluations, ValidFrom(), lambda: 1e9)
     whole = evaluations["all"]
     assert isinstance(whole, Comparison)
@@ -577,8 +561,8 @@ def test_posts_are_compared_and_alerts_judged_while_the_run_goes_on(here: Path) 
 def test_slices_are_compared_in_the_first_metric_whose_test_has_a_formula(
     pairs: bool, metric: str
 ) -> None:
-    chosen = of_models(paired_scores=pairs, metrics=["f1", "roc_auc", "accuracy"])
-    _, snapshot, _ = published(chosen)
+    chosen = of_models(paired_scores=pairs)
+    _, snapshot, _ = published(chosen, metrics=["f1", "roc_auc", "accuracy"])
     found = snapshot.comparison["all"]
     assert found.slice_metric == metric
     assert {row.difference.metric for row in found.slices} == {metric}

@@ -140,11 +140,6 @@ def test_an_error_about_changed_windows_names_the_difference(tmp_path: Path) -> 
         open_store(path, {**windows("24h"), "window": "{}"})
 
 
-def test_a_store_is_opened_with_any_set_up_where_none_is_given(path: str) -> None:
-    open_store(path, SETUP).close()
-    open_store(path).close()
-
-
 def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     text = tmp_path / "text.db"
     text.write_bytes(b"not a database, but some text that is longer than a header" * 100)
@@ -172,25 +167,6 @@ def test_a_newer_schema_is_refused(path: str) -> None:
     for opened in (open_store, read_store):
         with pytest.raises(StoreError, match=r"newer streameval .*its schema is 99"):
             opened(path)
-
-
-def test_a_full_database_is_reported_and_nothing_is_lost(store: Store) -> None:
-    with store.transaction():
-        store.set_counters({"events": 1})
-    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-    store.connection.execute(f"PRAGMA max_page_count = {pages}")
-
-    def fill() -> None:
-        with store.transaction() as connection:
-            store.set_counters({"events": 2})
-            connection.execute(
-                "INSERT INTO quarantine (at, partition, kind, place, reason, detail, cut, raw) "
-                "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
-            )
-
-    with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
-        fill()
-    assert store.counters() == {"events": 1}
 
 
 def test_a_busy_database_is_reported(path: str) -> None:

@@ -565,18 +565,6 @@ def test_earlier_settings_return_where_no_worker_is_left_or_by_confirmation(
     sharing("new", MORE, file="five")
 
 
-def test_what_the_group_takes_away_is_written_first(sharing: Callable[..., Sharing]) -> None:
-    one = sharing("one")
-    one.worker.open(0)
-    one.worker.open(1)
-    one.read(0, 0, 3)
-    one.read(1, 0, 4)
-    one.worker.release([0], write=True)
-    one.worker.release([1], write=False)
-    assert counted(one) == 3
-    assert not one.worker.changed
-
-
 class Awaited(Future[Any]):
     """A checkpoint that is not written before its end is waited for."""
 

@@ -140,6 +140,19 @@ def settings(**changes: Any) -> RunSettings:
 # The run
 
 
+class Clock:
+    """Seconds that pass when the test says so, or in a wait."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class Scripted:
     """A source of nothing; a test's own source overrides what it needs."""
 

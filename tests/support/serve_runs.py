@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,11 +24,13 @@ from streameval.service.http.server import Server
 from streameval.service.publish.snapshot import Snapshot
 from tests.support.published_sample import START, SamplePublisher, published_data
 
-__all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]
+__all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "fetch", "raw", "received", "serving"]
 
 TOKEN = "a-token-of-twenty-two"
 NOW = START.timestamp() + 5
 """Five seconds after the sample's checkpoint."""
+fetch = partial(httpx.request, verify=False)
+"""A request on a connection of its own; without TLS, so no certificates are loaded for it."""
 
 
 class Clock:
@@ -110,7 +113,7 @@ def serving(
     server = Server(serve, http, publisher, box, clock=clock, token=token, limits=limits)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     # The default allows for keep-alives that the server ends meanwhile.
-    transport = httpx.HTTPTransport(retries=1)
+    transport = httpx.HTTPTransport(retries=1, verify=False)
     try:
         with httpx.Client(
             base_url=_local(server.url), headers=headers, timeout=20, transport=transport
