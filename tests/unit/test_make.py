@@ -93,6 +93,10 @@ def test_the_modules_that_targets_run_exist() -> None:
     )
     assert len(names) >= 9
     assert {name for name in names if find_spec(name) is None} == set()
+    for path, test in re.findall(
+        r"(tests/[\w/]+\.py)(?:::(\w+))?", (ROOT / "Makefile").read_text()
+    ):
+        assert f"def {test}" in (ROOT / path).read_text(), f"{path}::{test}"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="NOT TESTED: no make here")
