@@ -80,16 +80,6 @@ def test_columns_in_an_order_that_is_no_guess() -> None:
             ev.update_many([positive], proba=np.array([[0.5, 0.5]]))
 
 
-def test_columns_by_their_names() -> None:
-    pandas = pytest.importorskip("pandas")
-    truth = ["ham", "spam"]
-    for order in (["ham", "spam"], ["spam", "ham"]):
-        frame = pandas.DataFrame({"ham": [0.9, 0.2], "spam": [0.1, 0.8]})[order]
-        for ev in (se.Evaluator(positive="spam"), se.Evaluator("multiclass")):
-            ev.update_many(truth, proba=frame)
-            assert ev["accuracy"] == 1
-
-
 def test_an_array_elsewhere_says_what_to_do() -> None:
     with pytest.raises(se.InputError, match=r"on a GPU.*tensor.detach\(\).cpu\(\)"):
         se.Evaluator().update_many(Elsewhere([1]), [1])

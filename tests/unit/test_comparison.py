@@ -360,59 +360,6 @@ def test_fractional_weights_have_a_value_and_no_test() -> None:
     assert whole.difference("roc_auc") == twice.difference("roc_auc")
 
 
-REFUSED = {
-    "missing": (
-        lambda c: c.update(True, score={"champion": 0.9}),
-        "score: expected scores of champion and challenger, got champion only",
-    ),
-    "missing in columns": (
-        lambda c: c.update_many([True], {"challenger": [True]}),
-        "y_pred: expected labels of champion and challenger, got challenger only",
-    ),
-    "unknown": (
-        lambda c: c.update(True, score={"champion": 0.9, "chalenger": 0.1}),
-        "score: expected scores of champion and challenger, got 'chalenger'; did you mean "
-        "'challenger'?",
-    ),
-    "one score": (
-        lambda c: c.update(True, score=0.9),
-        "score: expected a mapping with scores of champion and challenger, got 0.9; pass "
-        "score={'champion': ..., 'challenger': ...}",
-    ),
-    "bad": (
-        lambda c: c.update(True, score={"champion": 0.9, "challenger": math.nan}),
-        "score['challenger']: expected a finite number, got nan",
-    ),
-    "bad in a column": (
-        lambda c: c.update_many(
-            [True, False], score={"champion": [0.9, 0.1], "challenger": [0.1, math.inf]}
-        ),
-        "score['challenger'][1]: expected a finite number, got inf",
-    ),
-    "nothing": (lambda c: c.update(True), "y_pred: expected a prediction"),
-    "two negatives": (
-        lambda c: c.update("spam", {"champion": "ham", "challenger": "eggs"}),
-        "y_pred: expected two labels, 'spam' and one other",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_changes_no_model(case: str) -> None:
-    call, message = REFUSED[case]
-    spam = case == "two negatives"
-    c = Comparison(positive="spam") if spam else Comparison()
-    score = {"champion": 0.7, "challenger": 0.2}
-    c.update("spam" if spam else True, score=score)
-    before = c.to_bytes()
-    with pytest.raises(InputError) as error:
-        call(c)
-    assert str(error.value).startswith(message)
-    assert c.to_bytes() == before
-    c.update("ham" if spam else False, score=score)
-    c._check()
-
-
 def test_a_late_label_of_one_model_is_learned_by_all() -> None:
     c = Comparison(positive="spam")
     c.update("spam", {"champion": "spam", "challenger": "ham"})

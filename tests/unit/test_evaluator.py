@@ -86,53 +86,6 @@ def test_labels_of_another_kind(
         ev.update_many(*columns)
 
 
-@pytest.mark.parametrize(
-    ("options", "event", "message"),
-    [
-        ({}, {"y_true": "1", "y_pred": 1}, "expected a number like the label 1"),
-        ({}, {"y_true": [1], "y_pred": 1}, "y_true: expected a str, int or bool label"),
-        ({"task": "multiclass"}, {"y_true": "a", "proba": {"a": 0.5, 1: 0.5}}, "proba"),
-        ({"task": "multiclass"}, {"y_true": "a", "y_pred": 1}, "y_pred: expected a str"),
-        (
-            {"task": "multiclass", "labels": ["a", "b"]},
-            {"y_true": "a", "y_pred": "c"},
-            "y_pred: expected one of the classes",
-        ),
-    ],
-)
-def test_a_bad_event_leaves_no_trace(
-    options: dict[str, Any], event: dict[str, Any], message: str
-) -> None:
-    ev = se.Evaluator(**options)
-    before = ev.to_bytes()
-    with pytest.raises(se.InputError, match=message):
-        ev.update(**event)
-    assert ev.to_bytes() == before
-    rows = {name: [value] for name, value in event.items()}
-    with pytest.raises(se.InputError):
-        ev.update_many(**rows)
-    assert ev.to_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"y_true": [1, 0], "score": [0.5]}, "score: expected 2 values"),
-        ({"y_true": [1, "1"], "y_pred": [1, 1]}, r"y_true\[1\]: expected a number"),
-        ({"y_true": [1, 7], "y_pred": [1, 1]}, r"y_true\[1\]: expected 0 or the positive label 1"),
-        ({"y_true": np.zeros((2, 2)), "y_pred": [1, 1]}, "one dimension"),
-        ({"y_true": "spam", "y_pred": [1]}, "expected a column"),
-    ],
-)
-def test_a_bad_column_leaves_no_trace(columns: dict[str, Any], message: str) -> None:
-    ev = se.Evaluator()
-    ev.update(1, 0)
-    before = ev.to_bytes()
-    with pytest.raises(se.InputError, match=message):
-        ev.update_many(**columns)
-    assert ev.to_bytes() == before
-
-
 def test_minus_zero_is_zero() -> None:
     left, right = se.Evaluator(), se.Evaluator()
     left.update_many([1, 0], score=[-0.0, 0.0])
@@ -273,14 +226,6 @@ def test_a_binary_task_has_two_classes_whichever_occurs() -> None:
         assert list(rows.values()) == [(0.0, 0.0, 0.0, 0), (1.0, 1.0, 1.0, 1)]
 
 
-@pytest.mark.parametrize("task", [np.zeros(0, np.int64), np.zeros(2), "other", None])
-def test_a_state_of_no_task_is_refused(task: Any) -> None:
-    state = se.Evaluator(task="multiclass").to_state()
-    state["options"]["task"] = task
-    with pytest.raises(se.StateError):
-        se.Evaluator.from_state(state)
-
-
 def test_a_state_of_undeclared_classes_is_refused() -> None:
     ev = se.Evaluator(task="multiclass", labels=["b", "a"])
     ev.update("a", "b")
@@ -354,7 +299,7 @@ def frames(columns: dict[Any, Any]) -> dict[str, Any]:
     return made
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(
     st.integers(0, 2**32 - 1),
     st.permutations(range(4)),

@@ -67,7 +67,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "signed classes": {"task": "multiclass", "labels": ["a", "b", "c"], "probabilities": False},
 }
 READ = {
-    "binary": ["roc_auc", "f1", "accuracy", "log_loss", "brier_score", "recall", "precision"],
+    "binary": [
+        *("roc_auc", "f1", "accuracy", "log_loss", "brier_score", "recall", "precision"),
+        *("f1_macro", "matthews_corrcoef", "cohen_kappa"),
+    ],
     "multiclass": ["accuracy", "f1_macro", "cohen_kappa", "log_loss", "roc_auc_ovr"],
 }
 

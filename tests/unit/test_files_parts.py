@@ -278,27 +278,6 @@ def test_lines_within_ranges_that_meet_are_all_lines_once(
     assert b"".join(found) == data
 
 
-def test_bad_records_have_the_lines_of_their_files(small_tasks: None, tmp_path: Path) -> None:
-    for name, ending in (("a", "csv"), ("b", "jsonl"), ("c", "csv")):
-        table = rows_of(ord(name))
-        table["country"] = ["PT"] * ROWS
-        for row in range(700, ROWS, 900):
-            table["score"][row] = "none"
-        table["y_true"][800] = "eggs"
-        WRITERS[ending](tmp_path / f"{name}.{ending}", table)
-    request = Spec(score="score", positive="spam", negative="ham")
-    feed = in_parts(request, [str(tmp_path)], skip=True)
-    whole = by_one(request, [str(tmp_path)], skip=True)
-    assert_same(feed, whole)
-    assert whole.bad.count == 12
-    assert [(os.path.basename(record.source), record.place) for record in whole.bad.first[:4]] == [
-        ("a.csv", 702),
-        ("a.csv", 802),
-        ("a.csv", 1602),
-        ("a.csv", 2502),
-    ]
-
-
 def changed(path: Path, **at: tuple[int, Any]) -> list[str]:
     """A file of 3,000 records, in which one value is another."""
     table = rows_of(3)
@@ -487,18 +466,6 @@ def test_what_depends_on_order_conflicts(
     with pytest.raises(OptionError) as caught:
         se.evaluate(paths, workers=2, **columns)
     assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
-def test_numbers_of_processes(tmp_path: Path, workers: Any) -> None:
-    paths = changed(tmp_path / "a.jsonl")
-    with pytest.raises(InputError, match=r"^workers: expected a number from 1 to 1000"):
-        se.evaluate(paths, score="score", positive="spam", workers=workers)
-
-
-def test_workers_are_about_files() -> None:
-    with pytest.raises(InputError, match=r"^workers: expected files"):
-        se.evaluate({"y_true": [1], "score": [1]}, score="score", workers=2)
 
 
 def test_small_files_are_counted_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

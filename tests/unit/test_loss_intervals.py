@@ -205,29 +205,6 @@ def test_quantiles_of_student_are_those_of_scipy(level: float, freedom: float) -
     assert student_quantile(level, freedom) == pytest.approx(expected, rel=3e-5)
 
 
-@pytest.mark.parametrize(("n", "shape"), [(1000, (2.0, 3.0)), (50, (0.5, 4.0))])
-def test_nineteen_of_twenty_intervals_contain_the_truth(n: int, shape: tuple[float, float]) -> None:
-    rng = np.random.default_rng(11)
-    grid = (np.arange(200_000) + 0.5) / 200_000
-    density = grid ** (shape[0] - 1) * (1 - grid) ** (shape[1] - 1)
-    density /= density.sum()
-    truths = {
-        "brier_score": float(density @ (grid * (1 - grid))),
-        "log_loss": float(-density @ (grid * np.log(grid) + (1 - grid) * np.log1p(-grid))),
-    }
-    runs, hits = 600, dict.fromkeys(truths, 0)
-    for _ in range(runs):
-        p = np.clip(rng.beta(*shape, n), 1e-9, 1 - 1e-9)
-        ev = se.Evaluator()
-        ev.update_many(rng.random(n) < p, score=p)
-        for name, truth in truths.items():
-            found = ev.interval(name)
-            hits[name] += found.low <= truth <= found.high
-    for name, hit in hits.items():
-        # Three standard errors of .95 are .027.
-        assert 0.923 <= hit / runs <= 0.977, name
-
-
 @pytest.mark.parametrize("limit", [None, 1024])
 @pytest.mark.parametrize("wrong", [0.0, 1.0, 1e-300])
 def test_an_interval_of_clipped_log_losses_says_so(wrong: float, limit: int | None) -> None:
