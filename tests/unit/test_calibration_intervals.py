@@ -71,11 +71,6 @@ def test_the_ends_are_those_of_sixty_halvings(
     assert gap_sum_ends(gaps, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def test_one_large_gap_has_the_usual_interval() -> None:
-    low, high = gap_sum_ends([Gap(0.2, 0.01)], 0.95)
-    assert (low, high) == pytest.approx((0.2 - 0.0196, 0.2 + 0.0196), abs=1e-5)
-
-
 def stream(n: int, seed: int, sharpened: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     p = rng.beta(2, 3, n)

@@ -185,19 +185,6 @@ def _of_one_event() -> se.Evaluator:
             "labels has ['class 099'] only here and ['other'] only there",
         ),
         ({"labels": ["a", "b", "c"]}, {"labels": ["a", "c", "b"]}, "labels[1] is 'b' here and 'c'"),
-        ({"labels": ["a"]}, {}, "labels is ['a'] here and None there"),
-        ({}, {"metrics": ["accuracy"]}, "metrics is None here and ['accuracy'] there"),
-        (
-            {"window": se.Panes("1h", pane="5m"), "bins": 5},
-            {"window": se.Panes("1h", pane="10m")},
-            "bins is 5 here and 10 there; window.pane is 300000000 here and 600000000 there",
-        ),
-        (
-            {"window": se.Last(3)},
-            {"window": se.Fading(3)},
-            "window.clock is None here and 'events' there, window.half_life is None here and 3 "
-            "there, window.kind is 'last' here and 'fading' there",
-        ),
         (
             {"task": "binary", "positive": "x" * 500 + "a"},
             {"task": "binary", "positive": "x" * 500 + "b"},

@@ -20,6 +20,7 @@ from streameval.errors import InputError
 from streameval.events.time import (
     EARLIEST,
     LATEST,
+    ForwardClock,
     duration,
     duration_text,
     event_time,
@@ -151,6 +152,12 @@ def test_times_are_shown_as_utc_and_inside_what_a_date_can_be() -> None:
     assert iso_time(-1) == "1969-12-31T23:59:59.999999Z"
     assert iso_time(LATEST + 10**15) == iso_time(LATEST)
     assert iso_time(EARLIEST - 1) == "0001-01-01T00:00:00Z"
+
+
+def test_a_clock_that_goes_back_stands_still() -> None:
+    times = iter([5.0, 3.0, 6.0])
+    clock = ForwardClock(lambda: next(times))
+    assert [clock(), clock(), clock()] == [5.0, 5.0, 6.0]
 
 
 SCALES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
