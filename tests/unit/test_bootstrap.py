@@ -17,7 +17,6 @@ from streameval.metrics.metric import BINARY
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.registry import ROWS
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.uncertainty.bootstrap import (
     REPLICATES,
@@ -130,15 +129,6 @@ def test_the_same_events_have_the_same_interval() -> None:
     for name in ("average_precision", "recall", "ks"):
         expected = whole.interval(name, method="bootstrap")
         assert [ev.interval(name, method="bootstrap") for ev in others] == [expected] * 3
-
-
-def test_the_compiled_and_the_portable_index_have_the_same_replicates() -> None:
-    y_true, score = scored(200)
-    indices = ScoreIndex(), ReferenceScoreIndex()
-    for index in indices:
-        index.update_many(y_true, score)
-    for ours, theirs in zip(*map(resampled_groups, indices), strict=True):
-        assert all(map(np.array_equal, ours, theirs))
 
 
 def test_whole_weights_are_counts() -> None:

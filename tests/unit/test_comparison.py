@@ -324,15 +324,6 @@ def test_reports_in_every_form() -> None:
     assert "<table>" in report._repr_html_()
 
 
-def test_labels_only_keep_no_scores() -> None:
-    data = drawn(2_000)
-    c = Comparison(metrics=["accuracy", "f1"])
-    c.update_many(data["y_true"], score=data["score"])
-    assert len(c._joint.total.current().joint.columns().true) == 8
-    assert c.difference("accuracy").n == 2_000
-    assert len(c.to_bytes()) < 4_000
-
-
 def test_thresholds_of_each_model() -> None:
     thresholds = {"champion": 0.9, "challenger": 0.1}
     c = Comparison(threshold=thresholds)

@@ -334,8 +334,6 @@ def test_from_matrix_takes_arrays_and_nested_lists() -> None:
         ),
         ([[1, -2], [3, 4]], "matrix: expected finite weights of 0 or more, got -2 in row 0, col"),
         ([[1, 2], [3, np.nan]], "matrix: expected finite weights of 0 or more, got nan in row 1"),
-        ([[1, 2], [3, np.inf]], "matrix: expected finite weights of 0 or more, got inf in row 1"),
-        ([[1, 2], [3, "4"]], "matrix: expected finite weights of 0 or more, got '1' in row 0"),
         ([[1, 2], [3, None]], "matrix: expected finite weights of 0 or more, got None in row 1"),
     ],
 )

@@ -199,12 +199,6 @@ def test_seconds_of_a_clock_that_starts_at_0_are_taken(second: int, unit: str) -
     assert event_time(number, unit, first=True) == second * 1_000_000
 
 
-def test_whole_seconds_are_no_exception() -> None:
-    for number, unit in ((1_700_000_000, "ms"), (1_700_000_000, "us"), (10**9, "ns")):
-        with pytest.raises(InputError, match="in s it is a time of"):
-            Evaluator(window=Panes("1h"), time_unit=unit).update(True, True, event_time=number)
-
-
 @pytest.mark.parametrize("times", [[0, 1_772_323_201], ["1970-01-21T12:00:00Z", 1_772_323_201]])
 def test_only_the_first_time_of_a_stream_is_judged_by_its_unit(times: list[Any]) -> None:
     one, many = (Evaluator(window=Panes("1h"), time_unit="ms") for _ in range(2))
