@@ -186,17 +186,6 @@ def test_a_copy_of_the_confusion_stays_as_it_is() -> None:
     assert math.isclose(class_metrics.accuracy(copied), copied.correct / copied.total)
 
 
-def test_fractional_weights_fade_too() -> None:
-    items = binary_stream(260, seed=2)[150:]
-    ev = opened()
-    for item in items:
-        ev.update(**item.arguments(timed=True) | {"weight": 0.5})
-    whole = opened()
-    whole.update_many(**columns(items, timed=True))
-    for name in ("accuracy", "roc_auc", "log_loss"):
-        assert math.isclose(ev[name], whole[name], rel_tol=1e-9)
-
-
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, "soon", 2**41, "80000d"])
 def test_what_is_no_half_life(bad: Any) -> None:
     with pytest.raises(InputError, match=re.escape("Fading(half_life): expected")):

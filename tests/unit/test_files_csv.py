@@ -116,17 +116,6 @@ def test_rows_are_those_that_were_written(
     assert sum(chunk.bad.count for chunk in chunks) == len(rows) - len(kept)
 
 
-@given(st.lists(st.lists(st.sampled_from(["1", "", "x"]), min_size=1, max_size=3), max_size=6))
-@settings(max_examples=200)
-def test_the_quick_way_and_csv_agree(rows: list[list[str]]) -> None:
-    body = "\n".join(",".join(row) for row in rows)
-    plain = read("label,score\n" + body)
-    quoted = read('label,"score"\n' + body + '\n"1",1\n')
-    assert lines(plain) == lines(quoted)[:-1]
-    assert values(plain, "label") == values(quoted, "label")[:-1]
-    assert bad(plain) == bad(quoted)
-
-
 @pytest.mark.parametrize("more", ["", '"d", "4"\n'])  # csv reads a block with quotes
 def test_blanks_behind_delimiters_are_left_out_if_the_header_has_them(more: str) -> None:
     rows = " a, 1\nb,2\n  c,   x\n" + more

@@ -16,7 +16,6 @@ from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
 from streameval.uncertainty.losses import mean_ends, student_quantile, variance
-from tests.support.window_model import Model, batches, binary_stream, class_stream, columns
 
 SUMS_ONLY = ["log_loss", "brier_score"]
 
@@ -124,30 +123,6 @@ def test_the_sums_are_derived_from_an_index_or_kept_to_the_same_bits() -> None:
     before = unasked.to_bytes()
     unasked.interval("log_loss")
     assert unasked.to_bytes() == before
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_a_fading_window_has_the_sums_of_its_weights(task: Any) -> None:
-    window = se.Fading("20m")
-    items = (binary_stream if task == "binary" else class_stream)(200, seed=3)
-    ev = se.Evaluator(task, window=window, time_unit="s", intervals=True)
-    model = Model(window)
-    for run in batches(items, np.random.default_rng(1), 60):
-        ev.update_many(**columns(run, timed=True))
-        for item in run:
-            model.add(item)
-    direct = LossSquares()
-    for item, weight in model.inside():
-        direct.update(item.y_true, item.proba or item.score, weight)
-    found = ev._windows.total.current().loss_squares
-    for left, right in (
-        (found.weight, direct.weight),
-        (found.log_loss_squares, direct.log_loss_squares),
-        (found.brier_squares, direct.brier_squares),
-    ):
-        assert left == pytest.approx(right, rel=1e-9)
-    assert found.bin_gap_squares == pytest.approx(direct.bin_gap_squares, rel=1e-9)
-    assert ev.interval("brier_score").method == "log_t (Kish)"
 
 
 def test_weights_that_are_not_whole() -> None:
