@@ -122,16 +122,6 @@ def test_undefined_says_why_in_the_users_words() -> None:
     assert se.Evaluator(positive="spam", undefined=1.0)["precision"] == 1.0
 
 
-def test_reason_stays_worded_after_the_metric_was_once_defined() -> None:
-    ev = se.Evaluator(positive="spam")
-    ev.update("spam", "spam")
-    assert ev["precision"] == 1.0
-    assert ev["precision"] == 1.0
-    ev.revert("spam", "spam")
-    ev.update("ham", "ham")
-    assert ev["precision"].reason == "no event was predicted 'spam'"  # type: ignore[attr-defined]
-
-
 def test_what_is_not_merged() -> None:
     with pytest.raises(
         se.StateError,
