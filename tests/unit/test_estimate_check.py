@@ -26,17 +26,6 @@ def estimate(value: float = 0.5, half: float = 0.125, level: float = 0.95) -> In
 NOTHING = Interval(math.nan, math.nan, math.nan, 0.95, "", 0, "no event")
 
 
-@pytest.mark.parametrize(
-    ("held", "failed", "flagged"),
-    [(0, 1, False), (0, 2, True), (3, 3, True), (4, 3, True), (1, 2, True), (2, 2, False),
-     (16, 4, False), (15, 5, True), (20, 0, False)],
-)  # fmt: skip
-def test_failures_are_flagged_by_their_chance(held: int, failed: int, flagged: bool) -> None:
-    found = check_estimates([estimate()] * (held + failed), [0.375] * held + [0.25] * failed)
-    assert (found.panes, found.held, found.flagged) == (held + failed, held, flagged)
-    assert found.error == (0.125 * held + 0.25 * failed) / (held + failed)
-
-
 @given(
     st.lists(st.tuples(st.sampled_from([0.25, 0.5, math.nan]), st.booleans()), max_size=40),
     st.sampled_from([0.5, 0.75, 0.875]),

@@ -51,8 +51,8 @@ def test_years_go_by() -> None:
     ev = opened("1m", metrics=["accuracy", "roc_auc", "log_loss"])
     start = 1_000_000_000
     rng = np.random.default_rng(0)
-    for year in range(30):
-        moments = start + year * 31_536_000 + np.sort(rng.integers(0, 31_536_000, 300))
+    for year in range(4):
+        moments = start + year * 31_536_000 + np.sort(rng.integers(0, 31_536_000, 100))
         moments = np.concatenate((moments, moments[-1] + np.arange(0, 1800, 7)))
         true = rng.random(len(moments)) < 0.4
         score = rng.random(len(moments)).round(2)
@@ -146,26 +146,6 @@ def test_numbers_that_compiled_sums_do_not_hold() -> None:
     ev._check()
 
 
-@pytest.mark.parametrize("weight", [1, 2**20])
-def test_sums_of_several_classes_over_hundreds_of_half_lives(weight: int) -> None:
-    names = ("f1_macro", "cohen_kappa", "roc_auc_ovr", "log_loss")
-    ev = opened(3, task="multiclass")
-    for n, item in enumerate(class_stream(600, seed=3)):
-        ev.update(**item.arguments() | {"weight": weight if n % 2 else 1})
-        values = [ev[name] for name in names]
-        if n % 100 == 99:
-            ev._check()
-            unread = se.from_bytes(ev.to_bytes())
-            assert [unread[name] for name in names] == values
-            assert [ev.value(name) for name in names] == values
-    # Far ahead of all others, which have faded out with it.
-    ev = opened("1m", task="multiclass", metrics=["f1_macro"])
-    for moment, label in ((0, "a"), (30, "b"), (10**6, "c"), (10**6 + 60, "a")):
-        ev.update("a", label, event_time=moment, weight=weight)
-        assert ev["f1_macro"] == se.from_bytes(ev.to_bytes())["f1_macro"]
-        ev._check()
-
-
 def test_a_restored_window_drops_what_fades_out() -> None:
     ev = opened("1m", metrics=["accuracy", "roc_auc"])
     start = 1_700_000_000
@@ -204,17 +184,6 @@ def test_a_copy_of_the_confusion_stays_as_it_is() -> None:
     assert class_metrics.f1(copied, positive=True) == before != ev["f1"]
     copied.update(True, True)
     assert math.isclose(class_metrics.accuracy(copied), copied.correct / copied.total)
-
-
-def test_fractional_weights_fade_too() -> None:
-    items = binary_stream(260, seed=2)[150:]
-    ev = opened()
-    for item in items:
-        ev.update(**item.arguments(timed=True) | {"weight": 0.5})
-    whole = opened()
-    whole.update_many(**columns(items, timed=True))
-    for name in ("accuracy", "roc_auc", "log_loss"):
-        assert math.isclose(ev[name], whole[name], rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, "soon", 2**41, "80000d"])

@@ -240,13 +240,9 @@ def test_a_share_of_0_that_may_be_anything_leaves_the_ratio_of_the_others() -> N
     assert ratio_ends([share(0, 1), *sure]) == (0, ratio_ends(sure)[1])
 
 
-@pytest.mark.parametrize(
-    ("rates", "size"),
-    [([0.3, 0.3], 100), ([0.3, 0.1], 60), ([0.05, 0.02], 200), ([0.4] * 3 + [0.25], 80)],
-    ids=str,
-)
-def test_intervals_contain_the_true_value(rates: list[float], size: int) -> None:
-    """`make coverage` simulates more; here 400 streams, so that .92 is 3 errors below .95."""
+def test_intervals_of_several_groups_contain_the_true_value() -> None:
+    """Here 400 streams, so that .92 is 3 errors below .95; those of two groups are exact above."""
+    rates, size = [0.4, 0.4, 0.4, 0.25], 80
     rng = np.random.default_rng(len(rates) * size)
     true = {"difference": max(rates) - min(rates), "ratio": min(rates) / max(rates)}
     hits = dict.fromkeys(true, 0)
@@ -283,7 +279,7 @@ def test_weights_that_are_no_counts_and_events_that_are_alike() -> None:
     assert row.interval.method == "mover of wilson (Kish)"
     ev = se.Evaluator(slices=("sex",), bootstrap=se.Bootstrap(unit="user"))
     rng = np.random.default_rng(1)
-    for user in range(80):
+    for user in range(30):
         positive, sex = bool(rng.random() < 0.5), "FM"[user % 2]
         ev.update_many([1] * 5, [positive] * 5, slices={"sex": [sex] * 5}, unit=[user] * 5)
     (row,) = ev.fairness("sex", ["equal_opportunity_difference"])

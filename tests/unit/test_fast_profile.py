@@ -29,21 +29,6 @@ def test_a_property(own: int, expected: int, outermost: str) -> None:
     assert len(seen) == expected
 
 
-def test_a_method() -> None:
-    seen: list[int] = []
-
-    class TestLaw:
-        @settings(max_examples=40, database=None)
-        @given(st.integers())
-        def test_law(self, number: int) -> None:
-            seen.append(number)
-
-    law = TestLaw().test_law
-    limit_examples(SimpleNamespace(cls=TestLaw, obj=law), 7)
-    law()
-    assert len(seen) == 7
-
-
 def test_a_state_machine() -> None:
     begun: list[None] = []
 
@@ -61,7 +46,3 @@ def test_a_state_machine() -> None:
     limit_examples(SimpleNamespace(cls=case, obj=case("runTest").runTest), 7)
     case("runTest").runTest()
     assert len(begun) <= 8  # one is made to look at its rules
-
-
-def test_a_test_without_examples_is_left_alone() -> None:
-    limit_examples(SimpleNamespace(cls=None, obj=test_a_method), 7)

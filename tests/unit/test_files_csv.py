@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import InputError
@@ -114,36 +114,6 @@ def test_rows_are_those_that_were_written(
     found = list(zip(*(values(chunks, want.path) for want in wanted), strict=True))
     assert found == kept
     assert sum(chunk.bad.count for chunk in chunks) == len(rows) - len(kept)
-
-
-@given(st.lists(st.lists(st.sampled_from(["1", "", "x"]), min_size=1, max_size=3), max_size=6))
-@settings(max_examples=200)
-def test_the_quick_way_and_csv_agree(rows: list[list[str]]) -> None:
-    body = "\n".join(",".join(row) for row in rows)
-    plain = read("label,score\n" + body)
-    quoted = read('label,"score"\n' + body + '\n"1",1\n')
-    assert lines(plain) == lines(quoted)[:-1]
-    assert values(plain, "label") == values(quoted, "label")[:-1]
-    assert bad(plain) == bad(quoted)
-
-
-@given(
-    st.lists(st.lists(st.sampled_from(["1", "", "x"]), max_size=4), max_size=6),
-    st.integers(1, 4),
-    st.booleans(),
-)
-@example([["1"], ["1"]], 3, True)
-@settings(max_examples=200)
-def test_lines_are_cut_without_compiled_code_where_each_is_a_row(
-    rows: list[list[str]], width: int, last: bool
-) -> None:
-    text = "\n".join("§".join(row) for row in rows) + "\n" * (last and bool(rows))
-    cells = csv_table._plain_cells(text, width, "§")
-    if cells is not None:
-        parsed = list(csv.reader(io.StringIO(text), delimiter="§"))
-        found = [cells[n : n + width] for n in range(0, len(cells) - 1, width + 1)]
-        assert found == parsed
-        assert set(map(len, parsed)) <= {width}
 
 
 @pytest.mark.parametrize("more", ["", '"d", "4"\n'])  # csv reads a block with quotes

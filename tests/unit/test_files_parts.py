@@ -278,27 +278,6 @@ def test_lines_within_ranges_that_meet_are_all_lines_once(
     assert b"".join(found) == data
 
 
-def test_bad_records_have_the_lines_of_their_files(small_tasks: None, tmp_path: Path) -> None:
-    for name, ending in (("a", "csv"), ("b", "jsonl"), ("c", "csv")):
-        table = rows_of(ord(name))
-        table["country"] = ["PT"] * ROWS
-        for row in range(700, ROWS, 900):
-            table["score"][row] = "none"
-        table["y_true"][800] = "eggs"
-        WRITERS[ending](tmp_path / f"{name}.{ending}", table)
-    request = Spec(score="score", positive="spam", negative="ham")
-    feed = in_parts(request, [str(tmp_path)], skip=True)
-    whole = by_one(request, [str(tmp_path)], skip=True)
-    assert_same(feed, whole)
-    assert whole.bad.count == 12
-    assert [(os.path.basename(record.source), record.place) for record in whole.bad.first[:4]] == [
-        ("a.csv", 702),
-        ("a.csv", 802),
-        ("a.csv", 1602),
-        ("a.csv", 2502),
-    ]
-
-
 def changed(path: Path, **at: tuple[int, Any]) -> list[str]:
     """A file of 3,000 records, in which one value is another."""
     table = rows_of(3)
@@ -394,14 +373,6 @@ class Killed(parts._Other):
         return super().receive()
 
 
-def test_a_process_that_ends_leaves_the_records_to_one(
-    small_tasks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "_Other", Killed)
-    paths = changed(tmp_path / "a.jsonl")
-    assert in_parts(SCORES, paths) is None
-
-
 class Surprised(InThisProcess):
     """Runs out of memory when the state of the process is received."""
 
@@ -412,10 +383,11 @@ class Surprised(InThisProcess):
         return found
 
 
-def test_whatever_is_raised_of_a_process_leaves_the_records_to_one(
-    small_tasks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("process", [Killed, Surprised])
+def test_a_process_that_ends_or_raises_leaves_the_records_to_one(
+    small_tasks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: type
 ) -> None:
-    monkeypatch.setattr(parts, "_Other", Surprised)
+    monkeypatch.setattr(parts, "_Other", process)
     paths = changed(tmp_path / "a.jsonl")
     assert in_parts(SCORES, paths) is None
 
@@ -462,43 +434,14 @@ def test_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert in_parts(SCORES, paths) is not None
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"window": se.Last(100)},
-            "workers=2 conflicts with window=, whose events depend on their order; "
-            "one process counts it",
-        ),
-        ({"temporal": True}, "workers=2 conflicts with temporal, which is about the order"),
-        (
-            {"metrics": "kappa_temporal", "score": None, "y_pred": "y_true"},
-            "workers=2 conflicts with kappa_temporal, which is about the order",
-        ),
-    ],
-)
-def test_what_depends_on_order_conflicts(
-    tmp_path: Path, given: dict[str, Any], message: str
-) -> None:
+def test_what_depends_on_order_conflicts(tmp_path: Path) -> None:
+    """The texts of other options are in tests/golden/option_errors.json."""
     paths = changed(tmp_path / "a.jsonl")
-    columns = {"score": "score", "positive": "spam"} | given
-    se.evaluate(paths, **columns)  # says nothing
-    se.evaluate(paths, workers=1, **columns)
-    with pytest.raises(OptionError) as caught:
-        se.evaluate(paths, workers=2, **columns)
-    assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
-def test_numbers_of_processes(tmp_path: Path, workers: Any) -> None:
-    paths = changed(tmp_path / "a.jsonl")
-    with pytest.raises(InputError, match=r"^workers: expected a number from 1 to 1000"):
-        se.evaluate(paths, score="score", positive="spam", workers=workers)
-
-
-def test_workers_are_about_files() -> None:
-    with pytest.raises(InputError, match=r"^workers: expected files"):
-        se.evaluate({"y_true": [1], "score": [1]}, score="score", workers=2)
+    given: dict[str, Any] = {"score": "score", "positive": "spam", "temporal": True}
+    for workers in (None, 1):
+        se.evaluate(paths, workers=workers, **given)
+    with pytest.raises(OptionError, match=r"^workers=2 conflicts with temporal, which is about"):
+        se.evaluate(paths, workers=2, **given)
 
 
 def test_small_files_are_counted_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,14 +454,13 @@ def test_small_files_are_counted_by_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert parts.processes(None, Spec(score="score", window=se.Last(9)), sources) == 1
 
 
-@pytest.mark.parametrize("format", ["table", "json"])
 def test_the_command_prints_and_saves_the_same_with_any_number_of_processes(
-    small_tasks: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], format: str
+    small_tasks: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = in_process(capfd)
     paths = changed(tmp_path / "a.jsonl", score=(2_900, "x"), y_true=(1_500, "eggs"))
     command = ["evaluate", *paths, "--score", "score", "--positive", "spam", "--negative", "ham"]
-    command += ["--slice", "country", "--on-bad", "skip", "--format", format]
+    command += ["--slice", "country", "--on-bad", "skip", "--format", "json"]
     command += ["--threshold", "f1", "--save"]
     one = run(*command, tmp_path / "1", "--workers", "1")
     several = run(*command, tmp_path / "3", "--workers", "3")

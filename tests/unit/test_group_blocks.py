@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
@@ -61,20 +61,6 @@ def check(index: Any, most: int) -> None:
             assert joined.dtype == column.dtype
             assert joined.tobytes() == column.tobytes()
             assert not any(part.flags.writeable for part in parts)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-@pytest.mark.usefixtures("small_blocks")
-def test_blocks_are_the_groups_in_parts(kind: Any) -> None:
-    @settings(max_examples=60)
-    @given(EVENTS)
-    def each(events: list[tuple[bool, float]]) -> None:
-        index = kind()
-        for positive, score in events:
-            index.update(positive, score)
-        check(index, 6)
-
-    each()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)

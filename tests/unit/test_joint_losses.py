@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 from typing import Any
 
@@ -125,18 +124,8 @@ def test_every_window_and_slice(window: Any) -> None:
     options: Given = {"window": window, "slices": ["country"], "time_unit": "s"}
     full = Comparison(**options)
     less = Comparison(metrics=LOSSES, **options)
-    single = Comparison(metrics=LOSSES, **options)
     full.update_many(**data)
     less.update_many(**data)
-    for n in range(len(data["y_true"])):
-        single.update(
-            data["y_true"][n],
-            score={name: column[n] for name, column in data["score"].items()},
-            event_time=int(data["event_time"][n]),
-            slices={"country": data["slices"]["country"][n]},
-        )
-    assert single == less == Comparison.from_bytes(less.to_bytes())
-    less._check()
     kept = {"all": slice(None), "last": slice(-60, None)}
     views = [
         (full.total, less.total),
@@ -186,41 +175,6 @@ def test_losses_that_are_not_wanted_are_not_kept() -> None:
         c = Comparison(metrics=metrics)
         c.update_many(*[drawn(20)[key] for key in ("y_true",)], score=drawn(20)["score"])
         assert c._joint.total.current().joint_losses is None
-
-
-def test_the_bootstrap_agrees_on_request() -> None:
-    data = drawn(400)
-    c = Comparison()
-    c.update_many(data["y_true"], score=data["score"])
-    for metric in LOSSES:
-        plain, drawn_ = c.difference(metric), c.difference(metric, method="bootstrap")
-        assert drawn_.high - drawn_.low == pytest.approx(plain.high - plain.low, rel=0.15)
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_level_and_power(task: str) -> None:
-    """Of equal models about one in twenty is rejected, of unequal ones nearly all."""
-    generator = np.random.default_rng(8)
-    rejected = {0.0: 0, 1.5: 0}
-    n, rounds = 60, 200
-    for better in rejected:
-        for seed in range(rounds):
-            c = Comparison(task=task, metrics=["brier_score"])
-            if task == "binary":
-                true = generator.random(n) < 0.4
-                common = generator.normal(size=n)
-                score = {
-                    name: 1
-                    / (1 + np.exp(-(common + generator.normal(size=n) + gap * (true - 0.5))))
-                    for name, gap in zip(MODELS, (1.0, 1.0 + 2 * better), strict=True)
-                }
-                c.update_many(true, score=score)
-            else:
-                c.update_many(**several(n, seed, gaps=(0.5, 0.5 + better)))
-            rejected[better] += c.difference("brier_score").p_value <= 0.05
-    # 3 standard errors of 5 % of 200 are 9.
-    assert 1 <= rejected[0.0] <= 19
-    assert rejected[1.5] > 0.9 * rounds
 
 
 def test_a_score_that_is_no_probability_leaves_the_event_out() -> None:
@@ -336,7 +290,3 @@ def _found(data: Any, key: str) -> Given:
         if found:
             return found
     return {}
-
-
-def test_no_events_have_nan_of_everything() -> None:
-    assert math.isnan(Comparison(metrics=LOSSES).difference("log_loss").p_value)

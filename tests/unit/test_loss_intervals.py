@@ -16,7 +16,6 @@ from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
 from streameval.uncertainty.losses import mean_ends, student_quantile, variance
-from tests.support.window_model import Model, batches, binary_stream, class_stream, columns
 
 SUMS_ONLY = ["log_loss", "brier_score"]
 
@@ -126,30 +125,6 @@ def test_the_sums_are_derived_from_an_index_or_kept_to_the_same_bits() -> None:
     assert unasked.to_bytes() == before
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_a_fading_window_has_the_sums_of_its_weights(task: Any) -> None:
-    window = se.Fading("20m")
-    items = (binary_stream if task == "binary" else class_stream)(200, seed=3)
-    ev = se.Evaluator(task, window=window, time_unit="s", intervals=True)
-    model = Model(window)
-    for run in batches(items, np.random.default_rng(1), 60):
-        ev.update_many(**columns(run, timed=True))
-        for item in run:
-            model.add(item)
-    direct = LossSquares()
-    for item, weight in model.inside():
-        direct.update(item.y_true, item.proba or item.score, weight)
-    found = ev._windows.total.current().loss_squares
-    for left, right in (
-        (found.weight, direct.weight),
-        (found.log_loss_squares, direct.log_loss_squares),
-        (found.brier_squares, direct.brier_squares),
-    ):
-        assert left == pytest.approx(right, rel=1e-9)
-    assert found.bin_gap_squares == pytest.approx(direct.bin_gap_squares, rel=1e-9)
-    assert ev.interval("brier_score").method == "log_t (Kish)"
-
-
 def test_weights_that_are_not_whole() -> None:
     y_true, p = stream(500, 2)
     weight = np.where(y_true, 0.5, 2.5)
@@ -203,29 +178,6 @@ def test_quantiles_of_student_are_those_of_scipy(level: float, freedom: float) -
     stats = pytest.importorskip("scipy.stats")
     expected = stats.t.ppf(0.5 + level / 2, freedom)
     assert student_quantile(level, freedom) == pytest.approx(expected, rel=3e-5)
-
-
-@pytest.mark.parametrize(("n", "shape"), [(1000, (2.0, 3.0)), (50, (0.5, 4.0))])
-def test_nineteen_of_twenty_intervals_contain_the_truth(n: int, shape: tuple[float, float]) -> None:
-    rng = np.random.default_rng(11)
-    grid = (np.arange(200_000) + 0.5) / 200_000
-    density = grid ** (shape[0] - 1) * (1 - grid) ** (shape[1] - 1)
-    density /= density.sum()
-    truths = {
-        "brier_score": float(density @ (grid * (1 - grid))),
-        "log_loss": float(-density @ (grid * np.log(grid) + (1 - grid) * np.log1p(-grid))),
-    }
-    runs, hits = 600, dict.fromkeys(truths, 0)
-    for _ in range(runs):
-        p = np.clip(rng.beta(*shape, n), 1e-9, 1 - 1e-9)
-        ev = se.Evaluator()
-        ev.update_many(rng.random(n) < p, score=p)
-        for name, truth in truths.items():
-            found = ev.interval(name)
-            hits[name] += found.low <= truth <= found.high
-    for name, hit in hits.items():
-        # Three standard errors of .95 are .027.
-        assert 0.923 <= hit / runs <= 0.977, name
 
 
 @pytest.mark.parametrize("limit", [None, 1024])
