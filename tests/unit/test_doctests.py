@@ -68,3 +68,12 @@ def test_the_examples_of_metrics_are_found() -> None:
         if test.examples
     }
     assert {f"{each.__module__}.{each.__name__}" for each in functions} - found == set()
+
+
+def test_the_public_names_have_examples() -> None:
+    silent = [
+        name
+        for name in ("Evaluator", "ConfusionCounts", "ScoreIndex", "ProbabilitySums", "merge")
+        if ">>>" not in (getattr(streameval, name).__doc__ or "")
+    ]
+    assert silent == []
