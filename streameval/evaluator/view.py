@@ -1128,9 +1128,7 @@ class Readings:
                 held = has_held(found, value) if found.defined and value == value else None
                 ends = iso_time(mark.start), iso_time(mark.end)
                 rows.append(ExpectedRow(*ends, found, value, held))
-        check = check_estimates(
-            [row.expected for row in rows], [row.value for row in rows], known
-        )
+        check = check_estimates([row.expected for row in rows], [row.value for row in rows], known)
         return ExpectedCheck(name, tuple(rows), *check)
 
     def _counted(self) -> Weight:
