@@ -47,7 +47,8 @@ def check_estimates(
     share n / (n + `labelled`) of a pane's variance, n being the mean of the panes' events; given
     that error, the failures are binomial. They are flagged where so many or more have a chance
     below .01: at the level .95, of labelled events without number, two of three, three of nine,
-    five of twenty. Pairs without an interval or a value, of panes with too few events, are left out.
+    five of twenty. Pairs without an interval or a value, of panes with too few events, are left
+    out.
 
     Args:
         estimates: The expected metric of each pane, as :func:`~.expected.expected` gives it.
