@@ -1119,15 +1119,20 @@ class Readings:
         with both_locked(views):
             estimate = expectation(name, views, level, params, "reference")
             value_of = context.bound(find(name, self.task), params, math.nan)
-            rows = []
+            known, rows = float(reference._counted()), []
             for mark in _chosen(series.marked(), since, panes, context.time_unit):
                 states = series.state_set_from(mark.start)
                 found, value = estimate(states), float(value_of(states))
                 held = has_held(found, value) if found.defined and value == value else None
                 ends = iso_time(mark.start), iso_time(mark.end)
                 rows.append(ExpectedRow(*ends, found, value, held))
-        check = check_estimates([row.expected for row in rows], [row.value for row in rows])
+        check = check_estimates([row.expected for row in rows], [row.value for row in rows], known)
         return ExpectedCheck(name, tuple(rows), *check)
+
+    def _counted(self) -> Weight:
+        """The weight of the events; of those with labels and of those with scores, the larger."""
+        state_set = self._window.current()
+        return max(map(state_set.support, self._context.plan.keeps), default=0)
 
     def _panes(self, refusal: str) -> PaneSeries:
         panes = panes_of(self._window)
@@ -1204,8 +1209,7 @@ class View(Readings, metaclass=PublicClass):
     @locked
     def support(self) -> Weight:
         """Weight of the events counted."""
-        state_set = self._window.current()
-        return max(map(state_set.support, self._context.plan.keeps), default=0)
+        return self._counted()
 
     def __getitem__(self, name: MetricName | str) -> float:
         context = self._context

@@ -41,9 +41,10 @@ def disjoint_error(first: tuple[float, float], second: tuple[float, float]) -> f
     below, above = low[0] / low[1], high[0] / high[1]
     limits = [_mixture_limit(k, n - k, 0.0) for k, n in (low, high)]
     left = right = 0.0
-    # From the lower share to the higher one the first excess rises and the second falls.
+    share = (below + above) / 2
+    # From the lower share to the higher one the first excess rises and the second falls: Newton's
+    # steps to where they meet, kept in the bracket.
     for _ in range(64):
-        share = (below + above) / 2
         left, right = (
             _divergence(k, n, share) - limit
             for (k, n), limit in zip((low, high), limits, strict=True)
@@ -51,6 +52,13 @@ def disjoint_error(first: tuple[float, float], second: tuple[float, float]) -> f
         if not below < share < above:
             break
         below, above = (share, above) if left < right else (below, share)
+        slope = (low[1] * share - low[0]) + (high[0] - high[1] * share)
+        step = (left - right) * share * (1 - share) / slope
+        if abs(step) <= 1e-15 * share:
+            break
+        share -= step
+        if not below < share < above:
+            share = (below + above) / 2
     return math.exp(-max(0.0, min(left, right)))
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from streameval.errors import InputError
 from streameval.metrics.undefined import json_number
-from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.interval import Interval, normal_quantile
 
 LEAST_CHANCE = 0.01
 """So many failures are flagged as have a smaller chance than this where the intervals are right."""
+
+_POINTS = 200
+"""Of the shared error's distribution, each of the same chance."""
 
 
 class EstimateCheck(NamedTuple):
@@ -33,18 +37,23 @@ class EstimateCheck(NamedTuple):
         return {**self._asdict(), "error": json_number(self.error)}
 
 
-def check_estimates(estimates: Sequence[Interval], values: Sequence[float]) -> EstimateCheck:
+def check_estimates(
+    estimates: Sequence[Interval], values: Sequence[float], labelled: float = math.inf
+) -> EstimateCheck:
     """How estimates of panes held against the panes' values, and whether too many failed.
 
     If P(y given score) is as it was in the labelled events of the estimates, each interval fails
-    with the chance 1 − level. The failures are binomial but for the error of the labelled events,
-    which all estimates share: these should be several times a pane's. Failures are flagged where
-    so many or more have a chance below .01: at the level .95 two of three, three of nine, five of
-    twenty. Pairs without an interval or a value, of panes with too few events, are left out.
+    with the chance 1 − level. All estimates share the error of the labelled events, which is the
+    share n / (n + `labelled`) of a pane's variance, n being the mean of the panes' events; given
+    that error, the failures are binomial. They are flagged where so many or more have a chance
+    below .01: at the level .95, of labelled events without number, two of three, three of nine,
+    five of twenty. Pairs without an interval or a value, of panes with too few events, are left
+    out.
 
     Args:
         estimates: The expected metric of each pane, as :func:`~.expected.expected` gives it.
         values: The same panes' metric by their labels.
+        labelled: The number of labelled events that the estimates are made from.
 
     Raises:
         InputError: The numbers of both differ, or the levels of the intervals do.
@@ -72,7 +81,8 @@ def check_estimates(estimates: Sequence[Interval], values: Sequence[float]) -> E
         return EstimateCheck(0, 0, math.nan, False, without if left_out else "there is no pane")
     failed = sum(not has_held(one, value) for one, value in pairs)
     error = math.fsum(one.value - value for one, value in pairs) / panes
-    chance = binomial_tail(failed, panes, 1 - levels[0])
+    size = math.fsum(one.n for one, _ in pairs) / panes
+    chance = shared_tail(failed, panes, levels[0], size / (size + max(labelled, 1)))
     flagged = chance < LEAST_CHANCE
     where = f"{failed} of {panes} pane{'s' * (panes > 1)}"
     reason = f"the value is outside of its {100 * levels[0]:.4g}% interval in {where}"
@@ -91,6 +101,20 @@ def has_held(estimate: Interval, value: float) -> bool:
     # An estimate that no label can change has no width, and the value another rounding.
     slack = 1e-9 * abs(value)
     return estimate.low - slack <= value <= estimate.high + slack
+
+
+def shared_tail(least: int, trials: int, level: float, shared: float) -> float:
+    """P(X ≥ `least`) of failures at a level, of errors that have a share of variance in common."""
+    if not shared:
+        return binomial_tail(least, trials, 1 - level)
+    normal, limit = NormalDist(), normal_quantile(level)
+    common, own = math.sqrt(shared), math.sqrt(1 - shared)
+    tails = []
+    for k in range(_POINTS):
+        moved = common * normal.inv_cdf((k + 0.5) / _POINTS)
+        failing = normal.cdf((moved - limit) / own) + normal.cdf((-moved - limit) / own)
+        tails.append(binomial_tail(least, trials, min(max(failing, 1e-300), 1 - 1e-12)))
+    return math.fsum(tails) / _POINTS
 
 
 def binomial_tail(least: int, trials: int, chance: float) -> float:

@@ -47,6 +47,9 @@ FEWEST_OF_CLASS = 10
 MOST_OUTSIDE = 0.05
 """Share of the predictions outside of the labelled scores' range that a reason names."""
 
+_MOST_APART = 2.0
+"""Standard errors by which the sum of the classes' rates may differ from 1 without a reason."""
+
 
 Scored: TypeAlias = ScoreIndex | ClassProbabilitySums | ClassScores
 """The states of scores that an expected metric is of."""
@@ -220,15 +223,17 @@ def _class_loss(
     predictions: ClassScores,
     labelled: ClassScores,
     scales: list[float],
-) -> tuple[float, float]:
+) -> tuple[float, float, str]:
     """Of the mean of a loss of the true class's probability, as a sum over the classes' columns.
 
     Each class has bins of its own. The rates of all classes add up to 1 but for their error: the
-    mean is over what they do add up to. Each event adds `square` times its squares.
+    mean is over what they do add up to. Each event adds `square` times its squares. Third is what
+    speaks against the value: rates that do not add up, as a class's rate given its own score has
+    changed with the mixture of the other classes' scores.
     """
     labels = list(dict.fromkeys([*predictions.classes, *labelled.classes]))
     columns = []
-    added = total = fixed = 0.0
+    added = total = fixed = doubts = 0.0
     for label in labels:
         sides = predictions.one_vs_rest(label), labelled.one_vs_rest(label)
         bins = bins_of(*sides, -math.inf, scales, rare=True)
@@ -246,10 +251,11 @@ def _class_loss(
         inside = bins.weight * bins.by_bin(known_bin, pos * apart) / some
         added += math.fsum([*(weight * rate[bin_of] * losses), *inside])
         total += math.fsum(bins.weight * rate)
+        doubts += math.fsum(bins.weight * bins.weight * doubt)
         fixed += square * math.fsum(weight * scores * scores)
         columns.append((bins, losses, rate, doubt))
     if not total:
-        return undefined_value("no labelled event has probabilities like these"), math.nan
+        return undefined_value("no labelled event has probabilities like these"), math.nan, ""
     mean, variance = added / total, 0.0
     for bins, losses, rate, doubt in columns:
         _, weight, bin_of = bins.scores
@@ -257,7 +263,13 @@ def _class_loss(
         sums, squares = (bins.by_bin(bin_of, weight * g) for g in (by_label, by_label * by_label))
         # Of one event's labels only one is true: no more than the second moment about the mean.
         variance += math.fsum([*(sums * sums * doubt), *(squares * rate)])
-    return max(0.0, mean + fixed / math.fsum(bins.weight)), variance
+    size, note = math.fsum(bins.weight), ""
+    if abs(total - size) > _MOST_APART * math.sqrt(doubts):
+        note = (
+            f"the expected shares of the classes add up to {total / size:.4g}, not 1: the labels "
+            "go with each class's scores otherwise than in the labelled events"
+        )
+    return max(0.0, mean + fixed / size), variance, note
 
 
 _OTHERS: Mapping[str, Expectation] = {
@@ -370,8 +382,9 @@ def expected(
 
     Returns:
         The value and its interval; with a reason beside both where more than 5 % of the predictions
-        are outside of the labelled scores' range, or ``max_scores`` has coarsened the threshold or
-        the scores of a loss. Undefined where the metric of the expected cells is.
+        are outside of the labelled scores' range, ``max_scores`` has coarsened the threshold or
+        the scores of a loss, or the expected shares of several classes do not add up to 1.
+        Undefined where the metric of the expected cells is.
 
     Raises:
         InputError: There are too few labelled events.
@@ -418,8 +431,9 @@ def expected(
         notes = _notes(metric, predictions, labelled, threshold, border)
         value, variance = expectation(metric, bins, params)
     elif isinstance(predictions, ClassScores) and isinstance(labelled, ClassScores):
-        notes = _coarsened(predictions, labelled)
-        value, variance = _class_loss(*_CLASS_LOSSES[name], predictions, labelled, scales)
+        loss, square = _CLASS_LOSSES[name]
+        value, variance, note = _class_loss(loss, square, predictions, labelled, scales)
+        notes = "; ".join(filter(None, (_coarsened(predictions, labelled), note)))
     else:
         value, variance = expectation(metric, _class_bins(predictions, labelled, scales), params)
     if value != value:

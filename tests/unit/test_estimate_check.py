@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import streameval as se
 from streameval.errors import InputError
 from streameval.events.time import iso_time
-from streameval.uncertainty.estimate_check import check_estimates
-from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.estimate_check import check_estimates, shared_tail
+from streameval.uncertainty.interval import Interval, normal_quantile
 
 
 def estimate(value: float = 0.5, half: float = 0.125, level: float = 0.95) -> Interval:
@@ -24,6 +24,33 @@ def estimate(value: float = 0.5, half: float = 0.125, level: float = 0.95) -> In
 
 
 NOTHING = Interval(math.nan, math.nan, math.nan, 0.95, "", 0, "no event")
+
+
+@pytest.mark.parametrize(
+    ("labelled", "failed", "flagged"),
+    [(10**9, 5, True), (1_000, 5, True), (100, 5, False), (100, 9, False), (100, 14, True),
+     (0, 20, False)],
+)  # fmt: skip
+def test_panes_that_share_the_error_of_few_labelled_events_fail_together(
+    labelled: float, failed: int, flagged: bool
+) -> None:
+    values = [0.25] * failed + [0.375] * (20 - failed)
+    assert check_estimates([estimate()] * 20, values, labelled).flagged == flagged
+
+
+@given(
+    st.integers(0, 12), st.sampled_from([0.8, 0.95]), st.sampled_from([0.0, 0.1, 0.5, 0.9])
+)  # fmt: skip
+def test_the_chance_is_that_of_failures_that_share_an_error(
+    least: int, level: float, shared: float
+) -> None:
+    rng = np.random.default_rng(1)
+    errors = math.sqrt(shared) * rng.standard_normal((40_000, 1))
+    errors = errors + math.sqrt(1 - shared) * rng.standard_normal((40_000, 12))
+    failed = (np.abs(errors) > normal_quantile(level)).sum(axis=1)
+    assert shared_tail(least, 12, level, shared) == pytest.approx(
+        (failed >= least).mean(), abs=0.012
+    )
 
 
 @given(
@@ -152,7 +179,9 @@ def test_each_row_is_what_predictions_and_series_say_of_the_pane(
         assert str(row.expected) == str(predictions.expected(name, known))
         assert str(row.value) == str(later.value)
         assert (row.held is None) == (math.isnan(later.value) or not row.expected.defined)
-    check = check_estimates([row.expected for row in found], [row.value for row in found])
+    check = check_estimates(
+        [row.expected for row in found], [row.value for row in found], float(known.total.support)
+    )
     assert str((found.panes, found.held, found.error, found.flagged, found.reason)) == str(
         tuple(check)
     )

@@ -324,17 +324,21 @@ def test_of_several_classes_the_predicted_labels_probability_gives_the_accuracy(
 
 
 def class_stream(
-    rng: np.random.Generator, size: int, scale: float = 1.0, power: float = 0.7
+    rng: np.random.Generator,
+    size: int,
+    scale: float = 1.0,
+    power: float = 0.7,
+    classes: int = 3,
 ) -> tuple[Column, Column]:
-    """Labels of three classes, whose odds are those of the probabilities to some power."""
-    odds = np.exp(scale * rng.normal(0, 1.5, (size, 3)))
+    """Labels of several classes, whose odds are those of the probabilities to some power."""
+    odds = np.exp(scale * rng.normal(0, 1.5, (size, classes)))
     p = odds / odds.sum(axis=1, keepdims=True)
     true = p**power / (p**power).sum(axis=1, keepdims=True)
-    return np.minimum((rng.random((size, 1)) > true.cumsum(axis=1)).sum(axis=1), 2), p
+    return np.minimum((rng.random((size, 1)) > true.cumsum(axis=1)).sum(axis=1), classes - 1), p
 
 
 def class_scores(label: Column, p: Column, weight: Column = None, **options: Any) -> Any:
-    ev = se.Evaluator("multiclass", labels=[0, 1, 2], **options)
+    ev = se.Evaluator("multiclass", labels=list(range(p.shape[1])), **options)
     return ev.update_many(label, proba=dict(enumerate(p.T)), weight=weight)
 
 
@@ -383,6 +387,25 @@ def test_losses_of_several_classes_cover_the_later_value_and_merge() -> None:
             hits[name] += found.low <= later[name] <= found.high
             assert found.high - found.low < 0.6 * found.value
     assert min(hits.values()) >= 26, hits
+
+
+@pytest.mark.parametrize(
+    ("scale", "power", "noted"),
+    [(1.0, 1.5, False), (1.33, 1.0, False), (1.33, 1.5, True), (1.33, 0.6, True)],
+)
+def test_a_loss_has_a_reason_where_the_rates_of_the_classes_do_not_add_up(
+    scale: float, power: float, noted: bool
+) -> None:
+    """Badly calibrated probabilities, in another mixture: a class's rate depends on the others."""
+    rng = np.random.default_rng(8)
+    known = class_stream(rng, 5_000, power=power, classes=10)
+    _, p = class_stream(rng, 2_000, scale, power, classes=10)
+    now = se.Predictions("multiclass", labels=list(range(10)))
+    now.update_many(proba=dict(enumerate(p.T)))
+    for name in ("log_loss", "brier_score"):
+        found = now.expected(name, class_scores(*known))
+        assert found.defined
+        assert ("add up to" in found.reason) == noted
 
 
 def test_weights_and_bounds_of_several_classes() -> None:

@@ -322,7 +322,11 @@ class PredictionReports:
         checks = {}
         for name in dict.fromkeys(name for row in found.values() for name in row):
             both = [row[name] for row in found.values() if name in row]
-            one = check_estimates([pair[0] for pair in both], [pair[1] for pair in both])
+            one = check_estimates(
+                [pair[0] for pair in both],
+                [pair[1] for pair in both],
+                float(reference.view.support),
+            )
             checks[name] = EstimateCheck(
                 one.panes, one.held, finite(one.error), one.flagged, one.reason
             )
