@@ -17,7 +17,6 @@ from streameval.evaluator.view import View
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
 
-LABELS = st.sampled_from(["a", "b", "c", "d"])
 BITS = st.integers(0, 1)
 
 
@@ -52,26 +51,6 @@ def _quiet_peer():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
-
-
-@settings(max_examples=80)
-@given(events=events_of(LABELS))
-def test_agreement(events):
-    y_true, y_pred, weight = columns(events)
-    counts = counted(events)
-    assert_near(metrics.accuracy(counts), sk.accuracy_score(y_true, y_pred, sample_weight=weight))
-    assert_near(metrics.error_rate(counts), sk.zero_one_loss(y_true, y_pred, sample_weight=weight))
-    assert_near(
-        metrics.balanced_accuracy(counts),
-        sk.balanced_accuracy_score(y_true, y_pred, sample_weight=weight),
-    )
-    ours = metrics.matthews_corrcoef(counts)
-    theirs = sk.matthews_corrcoef(y_true, y_pred, sample_weight=weight)
-    # scikit-learn returns 0 for the correlation of a constant.
-    assert_near(0.0 if math.isnan(ours) else ours, theirs)
-    for weights in (None, "linear", "quadratic"):
-        theirs = sk.cohen_kappa_score(y_true, y_pred, weights=weights, sample_weight=weight)
-        assert_near(metrics.cohen_kappa(counts, weights=weights), theirs)
 
 
 @settings(max_examples=80)

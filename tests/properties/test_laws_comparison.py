@@ -1,181 +1,16 @@
-"""The laws of every state, kept by joint counts and by comparisons."""
+"""The laws of every state, kept by comparisons and so by the joint counts in them."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.evaluator.comparison import Comparison
-from streameval.events.event import EventBatch
-from streameval.states.joint import JointCounts
-from streameval.states.joint_errors import JointErrors
-from streameval.states.joint_losses import JointLosses
-from streameval.states.joint_sets import JointSets
 from tests.support.laws import LAWS, StateSpec, check_law
-
-# Joint counts ---------------------------------------------------------------
-
-SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, -7.25, 5e-324, 1e308])
-TWO_SCORES = st.tuples(SCORES, SCORES)
-
-
-def batch_of(events: list[Any], scored: bool) -> EventBatch:
-    labels = sorted({label for true, _, _, predicted in events for label in (true, *predicted)})
-    code = {label: n for n, label in enumerate(labels)}
-    weights = [event[2] for event in events]
-    return EventBatch(
-        np.array([code[event[0]] for event in events], np.int64),
-        np.array([[code[label] for label in event[3]] for event in events], np.int64),
-        np.array([event[1] for event in events]).reshape(len(events), 2 if scored else 0),
-        np.array(weights, np.float64 if float in map(type, weights) else np.int64),
-        tuple(labels),
-    )
-
-
-def count_many(state: JointCounts, events: list[Any]) -> None:
-    """One batch of the events with scores and one of those without, as they are fed."""
-    for scored in (True, False):
-        part = [event for event in events if bool(event[1]) is scored]
-        if part:
-            state.update_many(batch_of(part, scored))
-
-
-def joint_spec(
-    name: str, labels: list[Any], scores: Any, weights: st.SearchStrategy[Any], **more: Any
-) -> StateSpec:
-    label = st.sampled_from(labels)
-    return StateSpec(
-        name=name,
-        empty=JointCounts,
-        events=st.tuples(label, scores, weights, st.tuples(label, label)),
-        update=lambda state, event: state.update(*event),
-        update_many=count_many,
-        revert=lambda state, event: state.revert(*event),
-        read=lambda state: state.to_state(),
-        pickled=False,
-        **more,
-    )
-
-
-WHOLE = st.sampled_from([1, 1, 2, 2**53])
-JOINT = [
-    joint_spec("labels", ["ham", "spam", "eggs"], st.just(()), st.just(1)),
-    joint_spec("scores", [0, 1], TWO_SCORES, WHOLE),
-    joint_spec("both", [0, 1], st.one_of(st.just(()), TWO_SCORES), WHOLE),
-    joint_spec(
-        "fractions",
-        [0, 1],
-        TWO_SCORES,
-        # Weights that add without rounding, so that every order gives the same bits.
-        st.sampled_from([0.5, 1.5]),
-        excused={"revert": "float sums cannot be undone exactly"},
-    ),
-]
-
-
-LOSS = st.sampled_from([0.0, 0.25, 1.5, 2.0])
-LOSSES = st.one_of(
-    st.tuples(LOSS, LOSS, LOSS, LOSS),
-    st.tuples(SCORES, SCORES, LOSS, LOSS, LOSS, LOSS),
-    # Losses of one model only, scores without losses, neither.
-    st.just((0.5, -1.0, 0.25, -1.0)),
-    st.just((0.5, 0.5)),
-    st.just(()),
-)
-
-
-def losses_spec(name: str, weights: st.SearchStrategy[Any], **more: Any) -> StateSpec:
-    def count(state: JointLosses, events: list[Any]) -> None:
-        for width in (0, 2, 4, 6):
-            part = [event for event in events if len(event[0]) == width]
-            weight = [event[1] for event in part]
-            if part:
-                state.update_many(
-                    EventBatch(
-                        np.zeros(len(part), np.int64),
-                        np.zeros((len(part), 2), np.int64),
-                        np.array([event[0] for event in part]).reshape(len(part), width),
-                        np.array(weight, np.float64 if float in map(type, weight) else np.int64),
-                    )
-                )
-
-    return StateSpec(
-        name=name,
-        empty=JointLosses,
-        events=st.tuples(LOSSES, weights),
-        update=lambda state, event: state.update(0, *event, (0, 0)),
-        update_many=count,
-        revert=lambda state, event: state.revert(0, *event, (0, 0)),
-        read=lambda state: state.to_state(),
-        pickled=False,
-        **more,
-    )
-
-
-JOINT += [
-    losses_spec("losses", WHOLE),
-    losses_spec(
-        "losses and fractions",
-        st.sampled_from([0.5, 1.5]),
-        excused={"revert": "float sums cannot be undone exactly"},
-    ),
-]
-
-
-def columns_spec(
-    name: str, empty: Any, events: st.SearchStrategy[Any], weights: Any, **more: Any
-) -> StateSpec:
-    """A state whose events are the truth and a tuple of numbers."""
-
-    def count(state: Any, events: list[Any]) -> None:
-        if not events:
-            return
-        weight = [event[1] for event in events]
-        columns = (np.array([event[0][place] for event in events]) for place in (0, 1))
-        dtype = np.float64 if float in map(type, weight) else np.int64
-        scores = np.zeros((len(events), 0))
-        state.update_many(EventBatch(*columns, scores, np.array(weight, dtype)))
-
-    return StateSpec(
-        name=name,
-        empty=empty,
-        events=st.tuples(events, weights),
-        update=lambda state, event: state.update(event[0][0], (), event[1], event[0][1]),
-        update_many=count,
-        revert=lambda state, event: state.revert(event[0][0], (), event[1], event[0][1]),
-        read=lambda state: state.to_state(),
-        pickled=False,
-        **more,
-    )
-
-
-NUMBERS = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 5e-324, -1e150, 8e307])
-FRACTIONS = st.sampled_from([0.5, 1.5])
-NO_UNDO = {"revert": "float sums cannot be undone exactly"}
-SIZES = st.tuples(st.integers(0, 2), st.integers(0, 2)).map(lambda at: (at[0], sum(at)))
-SETS = st.tuples(SIZES, SIZES).map(lambda at: (at[0][0] + at[1][0], (*at[0], *at[1])))
-for kind, events in (
-    (JointErrors, st.tuples(NUMBERS, st.tuples(NUMBERS, NUMBERS))),
-    (JointSets, SETS),
-):
-    JOINT += [
-        columns_spec(kind.NAME, kind, events, WHOLE),
-        columns_spec(f"{kind.NAME} and fractions", kind, events, FRACTIONS, excused=NO_UNDO),
-    ]
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", JOINT, ids=lambda spec: spec.name)
-def test_joint_counts_keep_the_laws(spec: StateSpec, law: str) -> None:
-    check_law(spec, law)
-
-
-# Comparisons ----------------------------------------------------------------
 
 MODELS = ("champion", "challenger")
 
@@ -262,6 +97,8 @@ SHARES = st.sampled_from(
 )
 TAGS = st.frozensets(st.sampled_from(["ad", "spam"]))
 TAG_SCORES = st.fixed_dictionaries({"ad": PROBABILITIES, "spam": PROBABILITIES})
+# They add without rounding, so that every order gives the same bits.
+FRACTIONS = st.sampled_from([0.5, 1.5])
 REAL = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 1e9])
 SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
 OF_ORDER = {
@@ -288,6 +125,7 @@ COMPARISONS = [
         {
             "y_true": st.sampled_from(["spam", "ham"]),
             "y_pred": st.tuples(*[st.sampled_from(["spam", "ham"])] * 2),
+            "weight": FRACTIONS,
         },
         excused={"revert": "the name of the negative label stays known"},
     ),
@@ -305,7 +143,7 @@ COMPARISONS = [
     comparison_spec(
         "numbers in slices",
         {"task": "regression", "slices": ["country"], "metrics": ["median_absolute_error", "r2"]},
-        {"y_true": REAL, "y_pred": st.tuples(REAL, REAL), "slices": SLICES},
+        {"y_true": REAL, "y_pred": st.tuples(REAL, REAL), "weight": FRACTIONS, "slices": SLICES},
         excused={"revert": "a slice stays open"},
     ),
     comparison_spec(
@@ -320,10 +158,10 @@ COMPARISONS = [
         {"y_true": TAGS, "score": st.tuples(TAG_SCORES, TAG_SCORES), "weight": BINARY["weight"]},
     ),
     comparison_spec(
-        "last sets",
-        {"task": "multilabel", "labels": ["ad", "spam"], "window": se.Last(3)},
-        {"y_true": TAGS, "y_pred": st.tuples(TAGS, TAGS)},
-        excused=OF_ORDER,
+        "sets and fractions",
+        {"task": "multilabel", "labels": ["ad", "spam"]},
+        {"y_true": TAGS, "y_pred": st.tuples(TAGS, TAGS), "weight": FRACTIONS},
+        excused={"revert": "float sums cannot be undone exactly"},
     ),
     comparison_spec(
         "panes",

@@ -97,12 +97,6 @@ SPECS = [
         {"y_true": st.sampled_from(LABELS), "y_pred": st.sampled_from(LABELS), "score": SCORES},
         READ["binary"],
     ),
-    spec(
-        "binary in bounded memory",
-        {"metrics": ["accuracy", "log_loss", "binormal_auc"]},
-        BINARY,
-        ("accuracy", "log_loss", "binormal_auc"),
-    ),
     spec("binary with intervals", {"intervals": True}, BINARY, READ["binary"]),
     spec(
         "multi-class probabilities with intervals",
@@ -167,12 +161,17 @@ def test_laws(spec: StateSpec, law: str) -> None:
     check_law(spec, law, max_examples=12)
 
 
-def test_float_weights_keep_the_laws_nearly() -> None:
+@pytest.mark.parametrize("task", READ)
+def test_float_weights_keep_the_laws_nearly(task: str) -> None:
+    fields = {
+        "binary": BINARY,
+        "multiclass": {"y_true": st.sampled_from("abcd"), "proba": SHARES},
+    }[task]
     fractional = spec(
         "fractional weights",
-        {},
-        {**BINARY, "weight": st.sampled_from([1, 0.5, 1.5, 0.1])},
-        READ["binary"],
+        {"task": task, "intervals": True},
+        {**fields, "weight": st.sampled_from([1, 0.5, 1.5, 0.1])},
+        READ[task],
         same=assert_near,
     )
     for law in LAWS:

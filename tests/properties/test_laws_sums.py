@@ -18,7 +18,7 @@ from streameval.states.probability import ProbabilitySums
 from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.multiclass import ClassInput
 from tests.support.class_batch import class_batch
-from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
+from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 WEIGHTS = st.one_of(st.just(1), st.integers(1, 4), st.integers(1, 2**53))
 FLOAT_WEIGHTS = st.sampled_from([0.5, 1.5, 0.25, 2, 1, 3.75])
@@ -100,7 +100,6 @@ COMMON: dict[str, Any] = {
     "update": lambda state, event: state.update(*event),
     "revert": lambda state, event: state.revert(*event),
 }
-FLOATS: dict[str, Any] = {"update": lambda state, event: state.update(*event), "same": assert_near}
 
 SPECS = [
     StateSpec(
@@ -110,14 +109,6 @@ SPECS = [
         update_many=feed_columns,
         read=lambda state: (state.weight, state.bin_edges, state.exact),
         **COMMON,
-    ),
-    StateSpec(
-        name="probability-floats",
-        empty=ProbabilitySums,
-        events=binary(PROBABILITIES, FLOAT_WEIGHTS),
-        update_many=feed_columns,
-        read=lambda state: state.exact,
-        **FLOATS,
     ),
     StateSpec(
         name="moments",
@@ -134,7 +125,7 @@ SPECS = [
         events=binary(SCORES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
         update_many=feed_columns,
         read=read_moments,
-        update=FLOATS["update"],
+        update=COMMON["update"],
     ),
     StateSpec(
         name="loss-squares",
@@ -143,14 +134,6 @@ SPECS = [
         update_many=feed_columns,
         read=lambda state: (state.weight, state.exact),
         **COMMON,
-    ),
-    StateSpec(
-        name="loss-squares-floats",
-        empty=LossSquares,
-        events=binary(PROBABILITIES, FLOAT_WEIGHTS),
-        update_many=feed_columns,
-        read=lambda state: state.exact,
-        **FLOATS,
     ),
     StateSpec(
         name="class-loss-squares",
@@ -175,7 +158,7 @@ SPECS = [
         events=binary(PROBABILITIES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
         update_many=feed_columns,
         read=lambda state: (state.total, state.effective_size),
-        update=FLOATS["update"],
+        update=COMMON["update"],
     ),
     StateSpec(
         name="class-probability",
@@ -184,14 +167,6 @@ SPECS = [
         update_many=feed_matrix,
         read=lambda state: (state.weight, state.ranks, state.exact),
         **COMMON,
-    ),
-    StateSpec(
-        name="class-probability-floats",
-        empty=ClassProbabilitySums,
-        events=multiclass(FLOAT_WEIGHTS),
-        update_many=feed_matrix,
-        read=lambda state: state.exact,
-        **FLOATS,
     ),
     StateSpec(
         name="class-ranks",
@@ -216,16 +191,6 @@ SPECS = [
         update_many=feed_matrix,
         read=read_scores,
         **COMMON,
-    ),
-    StateSpec(
-        # Earlier versions left zeros out.
-        name="class-scores-floats",
-        older_forms=True,
-        empty=ClassScores,
-        events=multiclass(FLOAT_WEIGHTS),
-        update_many=feed_matrix,
-        read=read_scores,
-        **FLOATS,
     ),
 ]
 

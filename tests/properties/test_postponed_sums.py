@@ -81,19 +81,18 @@ def _any_way(rng: random.Random, evaluator: se.Evaluator, events: list[Event]) -
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=["all", "panes", "fading"])
-@pytest.mark.parametrize("seed", range(2))
-def test_any_way_to_a_bounded_evaluator_gives_one_content_and_exact_sums(window: Any, seed: int):
-    rng = random.Random(seed)
+def test_any_way_to_a_bounded_evaluator_gives_one_content_and_exact_sums(window: Any):
+    rng = random.Random(1)
     # In order of time, so that lateness does not depend on the way.
-    events = sorted(_events(rng, (700, 1500)[seed]), key=lambda event: int(event["event_time"]))
+    events = sorted(_events(rng, 1500), key=lambda event: int(event["event_time"]))
     intervals = rng.random() < 0.5
     whole = _evaluator(window, LIMIT, intervals=intervals)
     for event in events:
         _one(whole, event)
-    ways = [_any_way(rng, whole.emptied(), events) for _ in range(2)]
+    ways = [_any_way(rng, whole.emptied(), events)]
     cut = rng.randrange(len(events))
     shards = [_any_way(rng, whole.emptied(), part) for part in (events[:cut], events[cut:])]
-    ways += [se.merge([*shards]), se.merge([*reversed(shards)])]
+    ways.append(se.merge([*reversed(shards)]))
     exact = _evaluator(window, None, intervals=intervals)
     _batch(exact, events)
     for evaluator in [whole, *ways]:

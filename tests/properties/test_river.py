@@ -80,9 +80,12 @@ def fed(metric: RiverMetric, rows: list[tuple[Any, Any]]) -> RiverMetric:
     return metric
 
 
-@pytest.mark.parametrize("name", sorted({row.name for row in ROWS if row.tasks <= BOTH}))
-def test_every_metric_is_pickled_copied_and_cloned(name: str) -> None:
-    """River's generic tests of its own metrics, for all of ours, empty and fed."""
+OF_EACH_STATE = {tuple(row.states): row.name for row in ROWS if row.tasks <= BOTH}
+
+
+@pytest.mark.parametrize("name", sorted(OF_EACH_STATE.values()))
+def test_a_metric_of_each_state_is_pickled_copied_and_cloned(name: str) -> None:
+    """River's generic tests of its own metrics, empty and fed."""
     empty, metric = RiverMetric(name), fed(RiverMetric(name), EVENTS[:40])
     for one, rest in ((empty, EVENTS), (metric, EVENTS[40:])):
         twins = [pickle.loads(pickle.dumps(one)), copy.deepcopy(one)]
@@ -106,28 +109,17 @@ def test_river_finds_its_instances() -> None:
 
 PAIRS: list[tuple[RiverMetric, Any]] = [
     (RiverMetric("accuracy"), reference.accuracy_score),
-    (RiverMetric("precision", undefined=0.0), reference.precision_score),
-    (RiverMetric("recall", undefined=0.0), reference.recall_score),
     (RiverMetric("f1", undefined=0.0), reference.f1_score),
-    (
-        RiverMetric("fbeta", beta=0.5, undefined=0.0),
-        lambda *a, **k: reference.fbeta_score(*a, beta=0.5, **k),
-    ),
     (
         RiverMetric("fbeta", beta=2, average="macro", undefined=0.0),
         lambda *a, **k: reference.fbeta_score(*a, beta=2, average="macro", **k),
     ),
-    (
-        RiverMetric("f1", average="weighted", undefined=0.0),
-        lambda *a, **k: reference.f1_score(*a, average="weighted", **k),
-    ),
-    (RiverMetric("jaccard", undefined=0.0), reference.jaccard_score),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 @pytest.mark.parametrize(("metric", "wanted"), PAIRS, ids=[repr(metric) for metric, _ in PAIRS])
-@pytest.mark.parametrize("window", [None, 1, 2, 10])
+@pytest.mark.parametrize("window", [None, 1, 10])
 def test_weighted_and_rolling_prefixes(
     metric: RiverMetric, wanted: Any, window: int | None
 ) -> None:
@@ -149,8 +141,7 @@ def test_weighted_and_rolling_prefixes(
         assert_close(got, wanted(labels, predictions, sample_weight=weights, **options))
 
 
-@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "log_loss", "f1"])
-@pytest.mark.parametrize("nothing", [None, {}])
+@pytest.mark.parametrize(("name", "nothing"), [("accuracy", None), ("log_loss", {})])
 def test_no_prediction_counts_for_nothing(name: str, nothing: Any) -> None:
     metric = RiverMetric(name)
     metric.update(True, nothing)
@@ -230,7 +221,6 @@ def sine(count: int = 1500) -> list[tuple[dict[str, float], bool]]:
     [
         anomaly.HalfSpaceTrees(seed=1, n_trees=5, height=5),
         anomaly.OneClassSVM(),
-        anomaly.LocalOutlierFactor(n_neighbors=5),
     ],
     ids=lambda detector: type(detector).__name__,
 )
@@ -264,8 +254,9 @@ def test_an_anomaly_filter_predicts_labels() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["accuracy", "log_loss"])
-@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
+@pytest.mark.parametrize(
+    ("name", "dataset"), [("accuracy", datasets.ImageSegments), ("log_loss", datasets.Phishing)]
+)
 def test_a_forest_weighs_its_trees_by_our_metrics(name: str, dataset: Any) -> None:
     rows = list(dataset().take(400))
     model = forest.ARFClassifier(n_models=3, seed=1, metric=RiverMetric(name, undefined=0.0))
@@ -328,15 +319,12 @@ WRAPPERS = [
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize(
-    ("name", "theirs"), [("accuracy", metrics.Accuracy()), ("f1", metrics.F1())]
-)
-def test_multi_output_models(wrapper: Any, name: str, theirs: Any) -> None:
+def test_multi_output_models(wrapper: Any) -> None:
     rows = [
         (x, {"phishing": y, "long": x["long_url"] > 0.5}) for x, y in datasets.Phishing().take(200)
     ]
     got = []
-    for metric in (RiverMetric(name, undefined=0.0), theirs.clone()):
+    for metric in (RiverMetric("f1", undefined=0.0), metrics.F1()):
         model = preprocessing.StandardScaler() | multioutput.ClassifierChain(
             linear_model.LogisticRegression(), order=["long", "phishing"]
         )
@@ -351,7 +339,8 @@ def test_multi_output_models(wrapper: Any, name: str, theirs: Any) -> None:
 def test_sums_of_metrics() -> None:
     model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     both = RiverMetric("log_loss") + metrics.LogLoss() + RiverMetric("f1")
-    ours, theirs, _ = evaluate.progressive_val_score(datasets.Phishing(), model, both).get()
+    rows = datasets.Phishing().take(300)
+    ours, theirs, _ = evaluate.progressive_val_score(rows, model, both).get()
     assert ours == pytest.approx(theirs, abs=1e-9)
     with pytest.raises(ValueError, match="not compatible"):
         RiverMetric("log_loss") + metrics.MSE()

@@ -169,7 +169,6 @@ class StateSpec:
         excused: Law -> why this state does not keep it.
         from_state: ``from_state`` of the class unless given.
         max_events: Longest list of events drawn at once.
-        older_forms: Whether it reads forms of earlier versions, and writes them in today's.
         pickled: Whether Python's own ways of copying are for it; an inner state has ``copy`` only.
     """
 
@@ -184,7 +183,6 @@ class StateSpec:
     excused: Mapping[str, str] = field(default_factory=dict)
     from_state: Callable[[Any], Any] | None = None
     max_events: int = 10
-    older_forms: bool = False
     pickled: bool = True
 
     def restore(self, data: Any) -> Any:
@@ -393,9 +391,6 @@ def _hostile(spec: StateSpec, data: st.DataObject) -> None:
         return
     except Exception as error:
         raise AssertionError(f"from_state raised {error!r}, not StateError") from error
-    if spec.older_forms:
-        given = state.to_state()
-        state = spec.restore(copy.deepcopy(given))
     assert_same(state.to_state(), given)
     spec.read(state)
     event = data.draw(spec.events, label="event")
