@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from functools import cache, wraps
+from functools import wraps
 from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
@@ -158,7 +158,7 @@ def run(arguments: list[str]) -> int:
     words = arguments or _completed()
     chosen = words[:1] if words and words[0] in COMMANDS else _available()
     try:
-        command = _built(tuple(chosen), width())
+        command = with_groups(typer.main.get_command(app_of(chosen)))
         # Versions of typer and click differ in what they do with a group alone.
         end = ["--help"] if _is_group(command, arguments) else []
         code = command([*arguments, *end], prog_name="streameval", standalone_mode=False) or 0
@@ -173,12 +173,6 @@ def run(arguments: list[str]) -> int:
     except (StreamevalError, OSError, MemoryError) as error:
         say(str(_in_options(error)) or "out of memory")
         return exit_code(error)
-
-
-@cache
-def _built(names: tuple[str, ...], columns: int) -> Any:
-    """The command line with these of its commands, whose help is as wide as the terminal."""
-    return with_groups(typer.main.get_command(app_of(names)))
 
 
 def _is_group(command: Any, words: list[str]) -> bool:
