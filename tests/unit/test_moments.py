@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.errors import InputError
 from streameval.states.moments import ScoreMoments
 from streameval.states.score_index import ScoreIndex
 
@@ -80,23 +79,3 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
     # Halves add up in the index without rounding, too.
     assert derived == fed
     assert derived.exact is whole
-
-
-def test_fractions_end_revert_but_are_summed_exactly() -> None:
-    moments = ScoreMoments()
-    for weight in (0.1, 2**53, 0.1):
-        moments.update(True, 2.0, weight)
-    assert not moments.exact
-    assert moments.count(True) == 2.0**53  # the nearest float to the exact sum
-    other = ScoreMoments()
-    other.update(True, 2.0, 0.1)
-    other.update(True, 2.0, 0.1)
-    other.update(True, 2.0, 2**53)
-    assert moments == other
-    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
-        moments.revert(True, 2.0)
-    whole = ScoreMoments()
-    whole.merge(moments)
-    assert not whole.exact
-    assert type(ScoreMoments().count(True)) is int
-    assert type(whole.count(True)) is float
