@@ -79,3 +79,12 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
     # Halves add up in the index without rounding, too.
     assert derived == fed
     assert derived.exact is whole
+
+
+def test_a_count_of_fractions_is_rounded_once_and_one_of_whole_weights_is_an_integer() -> None:
+    moments = ScoreMoments()
+    for weight in (0.1, 2**53, 0.1):
+        moments.update(True, 2.0, weight)
+    assert moments.count(True) == 2.0**53  # the nearest float to the exact sum
+    assert type(moments.count(True)) is float
+    assert type(ScoreMoments().count(True)) is int

@@ -41,6 +41,12 @@ def test_states_are_kept_on_request_only() -> None:
     assert only == {"confusion", "label_weights"}
 
 
+def test_whole_weights_are_counts() -> None:
+    for options in ({}, {"intervals": True}):
+        states = current(fed([1, 2, 5], **options))
+        assert states.effective_size("confusion") == states.effective_size("probability") == 8.0
+
+
 @pytest.mark.parametrize("weights", [FRACTIONS, FRACTIONS[::-1]], ids=["rising", "falling"])
 def test_fractional_weights_have_the_effective_size_of_kish(weights: list[Any]) -> None:
     one = fed(weights, intervals=True)
