@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -35,6 +35,7 @@ ARRAYS = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.text(max_size=3), ARRAYS.filter(lambda array: array.dtype != object)),
     st.sampled_from([None, {"contents": ["ab" * 16], "shards": []}]),
