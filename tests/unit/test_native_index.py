@@ -88,7 +88,7 @@ def test_a_weight_that_needs_more_bytes_widens_its_leaf(bits: int) -> None:
 @pytest.mark.parametrize("lead", [-2.0, 0.0, 0.1, 9.0])
 def test_its_largest_gap_has_the_bits_of_the_portable_index(lead: float, most: int) -> None:
     draw = np.random.default_rng(13)
-    for _ in range(20):
+    for _ in range(5):
         native, portable = NativeScoreIndex(), ReferenceScoreIndex()
         assert native.ks_statistic is None
         for count in (1, 1, 300, 4_000):

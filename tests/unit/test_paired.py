@@ -172,7 +172,7 @@ def test_an_anytime_test_may_be_looked_at_after_every_event() -> None:
     """Of models that do not differ, it ever rejects in at most 5 % of the streams; McNemar's in
     a third of them and more."""
     generator = np.random.default_rng(12)
-    streams, length, rate = 200, 1_000, 0.2
+    streams, length, rate = 100, 1_000, 0.2
     ever = {"anytime": 0, "mcnemar": 0, "missed": 0}
     for _ in range(streams):
         drawn = generator.random(length)
@@ -203,25 +203,7 @@ def test_an_anytime_test_finds_a_difference() -> None:
     assert found >= 90
 
 
-# Level, coverage and power --------------------------------------------------
-
-
-def correlated(generator: Any, n: int, gap: float) -> tuple[Any, Any, Any]:
-    """Two scores of the same events, which share half of their noise; b separates more by gap."""
-    positive = np.arange(n) % 3 == 0
-    common = generator.normal(size=n)
-    a = positive * 1.0 + common + generator.normal(size=n)
-    b = positive * (1.0 + gap) + common + generator.normal(size=n)
-    return positive, b, a
-
-
-def test_paired_delong_keeps_its_level_and_has_power() -> None:
-    generator = np.random.default_rng(7)
-    runs = 400
-    same = [paired_delong(*correlated(generator, 150, 0.0)).p_value for _ in range(runs)]
-    assert 0.025 <= np.mean(np.array(same) <= 0.05) <= 0.08
-    other = [paired_delong(*correlated(generator, 300, 0.8)).p_value for _ in range(100)]
-    assert np.mean(np.array(other) <= 0.05) > 0.9
+# Level and coverage ---------------------------------------------------------
 
 
 def test_mcnemar_keeps_its_level_and_covers() -> None:

@@ -214,7 +214,9 @@ def test_an_empty_batch_leaves_the_number_of_scores_bounded():
     index.update_many([], [])
     for n in range(1500):
         index.update(n % 2 == 0, n / 1500)
-        assert index.auc is None or 0 <= index.auc <= 1
+        # A read settles what waits; most are left out, because each takes milliseconds.
+        if n < 5 or n % 100 > 95:
+            assert index.auc is None or 0 <= index.auc <= 1
     assert index.distinct <= 1024
     index._check()
 

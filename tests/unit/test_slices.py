@@ -134,7 +134,6 @@ def test_the_report_puts_the_worst_first() -> None:
 
 def test_what_is_no_slice() -> None:
     for bad, message in [
-        (("country", "country"), "slices: expected each name once"),
         (
             (("country", "model"), ("model", "country")),
             "slices: expected each combination once, in whichever order, got .'model', 'country'",
@@ -143,19 +142,13 @@ def test_what_is_no_slice() -> None:
         ((1,), "slices: expected names, or tuples of names"),
         (("",), "slices: expected names"),
         ((None,), "slices: expected names"),
-        (5, "slices: expected names"),
     ]:
         with pytest.raises(InputError, match=message):
             se.Evaluator(slices=bad)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="max_slices: expected a number from 1"):
-        se.Evaluator(slices=("a",), max_slices=0)
     ev = se.Evaluator(slices=("country",))
     for value, message in [
-        (None, "slices: expected a mapping with 'country', got None"),
-        ({"country": 0.5}, re.escape("slices['country']: expected a str, int, bool or date value")),
         ({"country": math.inf}, "expected a str, int, bool or date value, or None, got inf"),
         ({"country": ["PT"]}, "or None, got .'PT'. of type list"),
-        ({"country": MISSING}, "got '.missing.'; pass None where the value is missing"),
     ]:
         with pytest.raises(InputError, match=message):
             ev.update(1, 1, slices=value)

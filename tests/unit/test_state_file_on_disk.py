@@ -390,8 +390,8 @@ print(kills, "kills,", last, "files,", len(os.listdir(os.path.dirname(path))) - 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["nameless", "named"])
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path, way):
-    done = run_python(KILLING, str(tmp_path / "a.state"), way, "30")
+    done = run_python(KILLING, str(tmp_path / "a.state"), way, "10")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("30 kills, ")
+    assert done.stdout.startswith("10 kills, ")
     others = set(os.listdir(tmp_path)) - {"a.state"}
     assert all(re.fullmatch(r"\.streameval-[0-9a-f]{16}\.tmp", name) for name in others)

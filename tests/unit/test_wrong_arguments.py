@@ -59,10 +59,12 @@ SETUPS: dict[str, dict[str, Any]] = {
     "one metric": {"metrics": ["roc_auc"]},
 }
 FIELDS = ("y_true", "y_pred", "score", "proba", "weight", "event_time", "slices")
-KEPT = ("y_true", "weight", "event_time")
-OWN = {"plain": FIELDS, "slices": ("slices",), "one metric": ("y_pred", "score", "proba")}
-"""The fields that a set-up reads otherwise than the plain one; a window those that it keeps."""
-CASES = [(setup, field) for setup in SETUPS for field in OWN.get(setup, KEPT)]
+OWN = {
+    "plain": FIELDS, "last": ("weight",), "panes": ("event_time",), "fading": ("weight",),
+    "slices": ("slices",), "one metric": ("y_pred", "score", "proba"),
+}  # fmt: skip
+"""The fields that a set-up reads otherwise than the plain one; see `test_refusals.py` as well."""
+CASES = [(setup, field) for setup, fields in OWN.items() for field in fields]
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
