@@ -267,6 +267,8 @@ def actual_vs_predicted(
     low = np.array(sorted(squares), dtype=np.float64).reshape(-1, 2)
     with np.errstate(over="ignore"):
         high = np.minimum(low + side, LARGEST)
+    # The lowest edge may stand for −2**1024, which is no float.
+    high[(low == -LARGEST) & (side > math.ulp(LARGEST))] = -2.0 * (2.0**1023 - side / 2)
     weights = np.array([squares[square] for square in sorted(squares)])
     reason = "" if len(low) else NO_EVENTS
     return ActualVsPredicted(low[:, 0], high[:, 0], low[:, 1], high[:, 1], weights, reason)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.metrics as sk
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import MetricError
@@ -264,6 +264,7 @@ def test_what_a_curve_reads_is_kept_as_its_refusal_says(name: str, task: str) ->
 NUMBERS = st.one_of(st.floats(-9, 9), st.floats(-LARGEST / 2, LARGEST / 2), st.just(-LARGEST))
 
 
+@example([(0.0, -(2.0**1023)), (0.0, -LARGEST), (-LARGEST, 2.0**1022)], 4)
 @given(
     st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=40), st.sampled_from([4, 10, 1000])
 )
