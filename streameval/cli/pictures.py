@@ -26,6 +26,7 @@ _SHORT = {
     "pr": "precision_recall",
     "scores": "score_distribution",
     "thresholds": "threshold_metrics",
+    "actual": "actual_vs_predicted",
 }
 
 _SECTION = {"confusion": "confusion", "series": "series", "slices": "slices"}

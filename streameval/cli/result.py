@@ -96,7 +96,7 @@ class Details:
     intervals: float | None = of_result("Confidence intervals; 0.95 is usual.", metavar="LEVEL")
     plot: list[str] | None = of_result(
         "Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
-        "thresholds, residuals, actual_vs_predicted, series, slices; .png .svg .pdf .html.",
+        "thresholds, residuals, actual, series, slices; svg pdf html.",
         metavar="FILE",
         autocompletion=complete_picture,
     )
