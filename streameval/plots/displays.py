@@ -244,7 +244,35 @@ class ScoreDistributionDisplay(Display):
 
 
 @dataclass(eq=False, slots=True)
-class ResidualsDisplay(Display):
+class _NumbersDisplay(Display):
+    """The base of pictures of a regression that keeps its residuals."""
+
+    reads: ClassVar[tuple[str, ...]] = ("median_absolute_error",)
+
+    @classmethod
+    def computed(cls, evaluator: Source, *, name: str | None = None, **params: Any) -> Self:
+        """The display, not drawn yet."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator: Source, ax: Any = None, *, name: str | None = None, **params: Any
+    ) -> Self:
+        """Compute and draw.
+
+        Args:
+            evaluator: An evaluator, or the view of a slice, that keeps its residuals: with
+                ``median_absolute_error`` in ``metrics=``.
+            ax: Matplotlib axes; those of a new figure by default.
+            name: For the title.
+            params: ``bins`` and ``limits`` of
+                :data:`streameval.metrics.curves.CURVES`.
+        """
+        return cls.computed(evaluator, name=name, **params).plot(ax)
+
+
+@dataclass(eq=False, slots=True)
+class ResidualsDisplay(_NumbersDisplay):
     """Histogram of the residuals of a regression; a dotted line at 0.
 
     >>> ev = Evaluator("regression", metrics=["median_absolute_error"])
@@ -253,7 +281,6 @@ class ResidualsDisplay(Display):
     [1, 2]
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("median_absolute_error",)
     distribution: ResidualDistribution
 
     @classmethod
@@ -276,25 +303,9 @@ class ResidualsDisplay(Display):
         )
         return cls(picture, found)
 
-    @classmethod
-    def from_evaluator(
-        cls, evaluator: Source, ax: Any = None, *, name: str | None = None, **params: Any
-    ) -> Self:
-        """Compute and draw.
-
-        Args:
-            evaluator: An evaluator, or the view of a slice, that keeps its residuals: with
-                ``median_absolute_error`` in ``metrics=``.
-            ax: Matplotlib axes; those of a new figure by default.
-            name: For the title.
-            params: ``bins`` and ``limits`` of
-                :func:`~streameval.metrics.score_profiles.residual_distribution`.
-        """
-        return cls.computed(evaluator, name=name, **params).plot(ax)
-
 
 @dataclass(eq=False, slots=True)
-class PredictionErrorDisplay(Display):
+class PredictionErrorDisplay(_NumbersDisplay):
     """Heat map of true against predicted numbers of a regression; a dotted line where both agree.
 
     The darker a square, the more events are in it, by the logarithm of their number.
@@ -305,7 +316,6 @@ class PredictionErrorDisplay(Display):
     [1, 1, 1]
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("median_absolute_error",)
     cells: ActualVsPredicted
 
     @classmethod
@@ -340,22 +350,6 @@ class PredictionErrorDisplay(Display):
             grid=False,
         )
         return cls(picture, found)
-
-    @classmethod
-    def from_evaluator(
-        cls, evaluator: Source, ax: Any = None, *, name: str | None = None, **params: Any
-    ) -> Self:
-        """Compute and draw.
-
-        Args:
-            evaluator: An evaluator, or the view of a slice, that keeps its residuals: with
-                ``median_absolute_error`` in ``metrics=``.
-            ax: Matplotlib axes; those of a new figure by default.
-            name: For the title.
-            params: ``bins`` and ``limits`` of
-                :func:`~streameval.metrics.score_profiles.actual_vs_predicted`.
-        """
-        return cls.computed(evaluator, name=name, **params).plot(ax)
 
 
 class _Steps(NamedTuple):
