@@ -29,7 +29,7 @@ const CURVES = {
   },
   actual_vs_predicted: {
     title: "Actual against predicted", picture: actualVsPredicted,
-    about: "Events by both numbers, the more the stronger. On the dotted line there is no error; above it predictions are too low.",
+    about: "Events by both numbers, the more the stronger. Above the dotted line predictions are too low.",
   },
 };
 /** @typedef {keyof typeof CURVES} Name */
