@@ -265,8 +265,7 @@ class _NumbersDisplay(Display):
                 ``median_absolute_error`` in ``metrics=``.
             ax: Matplotlib axes; those of a new figure by default.
             name: For the title.
-            params: ``bins`` and ``limits`` of
-                :data:`streameval.metrics.curves.CURVES`.
+            params: ``bins`` and ``limits`` of the curve.
         """
         return cls.computed(evaluator, name=name, **params).plot(ax)
 
