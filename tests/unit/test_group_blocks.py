@@ -79,8 +79,8 @@ def test_what_is_summed_does_not_depend_on_the_cut(
 ) -> None:
     index = filled(se.ScoreIndex, 5_000, weight)
     whole = se.metrics.average_precision(index)
-    moments = ScoreMoments.from_groups(index.groups())
-    losses = ProbabilitySums.from_groups(index.groups())
+    moments = ScoreMoments.from_blocks((index.groups(),))
+    losses = ProbabilitySums.from_blocks((index.groups(),))
     cut_into(monkeypatch, 90)
     assert len(list(index.group_blocks())) > 20
     assert se.metrics.average_precision(index).hex() == whole.hex()

@@ -74,7 +74,7 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
     weight = rng.integers(1, 3000, 3000) if whole else rng.integers(1, 9, 3000) / 2
     index = ScoreIndex()
     index.update_many(positive, scores, weight)
-    derived, fed = ScoreMoments.from_groups(index.groups()), ScoreMoments()
+    derived, fed = ScoreMoments.from_blocks((index.groups(),)), ScoreMoments()
     fed.update_many(positive, scores, weight)
     # Halves add up in the index without rounding, too.
     assert derived == fed

@@ -86,7 +86,7 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
     weight = rng.integers(1, 3000, 3000) if whole else rng.integers(1, 9, 3000) / 2
     index = ScoreIndex()
     index.update_many(positive, scores, weight)
-    derived = ProbabilitySums.from_groups(index.groups(), bins=7)
+    derived = ProbabilitySums.from_blocks((index.groups(),), bins=7)
     derived._check()
     fed = sums_of(positive, scores, weight, bins=7)
     assert derived.exact is fed.exact is whole

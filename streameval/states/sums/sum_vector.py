@@ -314,11 +314,6 @@ class SumVector:
                 new._add_columns(flags, block.scores[held], weight[held])
         return new
 
-    @classmethod
-    def from_groups(cls, groups: ScoreGroups, *settings: Any, **named: Any) -> Self:
-        """:meth:`from_blocks` of a single block."""
-        return cls.from_blocks((groups,), *settings, **named)
-
     def revert(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
         """Remove one earlier event, exactly; arguments as of :meth:`update`.
 
