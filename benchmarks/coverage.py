@@ -1302,9 +1302,9 @@ def main() -> None:
     began = time.monotonic()
     with multiprocessing.Pool() as pool:
         found = [cell for cells in pool.imap(_run, chosen, chunksize=1) for cell in cells]
-    name = "coverage.md" if runs >= RUNS else "coverage-quick.md"
-    kept = (HERE / name).read_text("utf-8") if only else ""
-    (HERE / name).write_text(table(found, runs, kept), encoding="utf-8")
+    page = HERE / ("coverage.md" if runs >= RUNS else "coverage-quick.md")
+    kept = page.read_text("utf-8") if only and page.exists() else ""
+    page.write_text(table(found, runs, kept), encoding="utf-8")
     missed = [cell for cell in found if cell.mark == "✗"]
     for cell in missed:
         print(
@@ -1312,7 +1312,7 @@ def main() -> None:
         )
     seconds = time.monotonic() - began
     marks = ", ".join(f"{sum(cell.mark == mark for cell in found)} {mark}" for mark in "✓≈✗")
-    print(f"{len(found)} cells ({marks}) in {seconds:.0f} s: {name}")
+    print(f"{len(found)} cells ({marks}) in {seconds:.0f} s: {page.name}")
 
 
 if __name__ == "__main__":
