@@ -103,8 +103,9 @@ test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in some three minu
 	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow" tests/unit tests/properties
 
 # The versions of Python that are here, of which the newest runs what README.md names, and that of
-# the main environment. pip brings the newest packages that each version allows. Of Python 3.11 beside
-# newer ones test-oldest says enough.
+# the main environment. pip brings the newest packages that each version allows. The others, or the
+# main one where there are none, run what needs no compiling; of Python 3.11 beside newer ones
+# test-oldest says enough.
 MINORS = $(foreach minor,12 13 14 15 16,$(if $(call interpreter,python3.$(minor)),$(minor)))
 MAIN = $(shell $(INTERPRETER) -c 'import sys; print(sys.version_info.minor)')
 
@@ -113,9 +114,11 @@ $(MAKE) PYTHON=python3.$(1) VENV=$(if $(filter $(MAIN),$(1)),$(VENV),$(VENV)-3.$
 
 endef
 
-test-pythons:  ## test-fast on every Python from 3.12 on that is here; demo and test-all on the newest
+test-pythons:  ## demo and test-all on the newest Python that is here, test-portable on every other from 3.12 on
 	$(eval minors := $(or $(MINORS),$(MAIN)))
-	$(foreach minor,$(minors),$(call on-python,$(minor),$(if $(filter $(lastword $(minors)),$(minor)),demo test-all,test-fast)))
+	$(eval newest := $(lastword $(minors)))
+	$(foreach minor,$(or $(filter-out $(newest),$(minors)),$(MAIN)),$(call on-python,$(minor),STREAMEVAL_NATIVE=skip test-portable))
+	$(call on-python,$(newest),demo test-all)
 
 # Compiled code and the reference code are compared by all examples in `make test-all`. What is seen here
 # is whether the whole goes well where nothing is compiled: frozen bytes, laws, the texts of errors,
