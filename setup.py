@@ -16,6 +16,7 @@ Environment:
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -84,6 +85,7 @@ def _extensions() -> list[Extension]:
     headers = sorted(
         str(path) for end in ("hpp", "pxd") for path in PACKAGE.glob(f"*/native/*.{end}")
     )
+    depends = ["setup.py", *headers]
     schoolbook = bool(os.environ.get("STREAMEVAL_SCHOOLBOOK"))
     small = [] if sys.platform == "win32" else ["-O1", "-g0"]
     return [
@@ -97,7 +99,7 @@ def _extensions() -> list[Extension]:
             Extension(
                 ".".join(source.with_suffix("").parts),
                 sources=[str(source)],
-                depends=headers,
+                depends=depends,
                 include_dirs=sorted({str(source.parent) for source in sources}),
                 define_macros=[("STREAMEVAL_NO_INT128", "1")] if schoolbook else [],
                 language="c++",
@@ -140,6 +142,12 @@ class OptionalBuild(build_ext):
                     shared_utility_qualified_name=MEMORYVIEWS,
                 )
             ext.sources = made.sources
+            if self.editable_mode:
+                # What an earlier install has built is compiled again where a source is newer.
+                built, target = self.get_ext_filename(ext.name), self.get_ext_fullpath(ext.name)
+                if os.path.exists(built):
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    shutil.copy2(built, target)
             super().build_extension(ext)
             self.compiled += 1
             _tell(f"compiled {self.compiled} of {len(self.extensions)} parts: {ext.name}")
