@@ -31,7 +31,7 @@ def parts(quick: bool) -> list[Part]:
         lambda: each_event(20_000, 5),
         lambda: arrays(size, 3, rankings=False),
         # scikit-learn's label ranking takes 0.8 ms an event.
-        lambda: arrays(20_000, 3, rankings=True),
+        lambda: arrays(5_000 if quick else 20_000, 3, rankings=True),
         lambda: many_labels(100_000),
         lambda: in_a_process("benchmarks.label_sets", "memory_of_many_labels()"),
     ]

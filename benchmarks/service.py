@@ -69,14 +69,14 @@ def parts(quick: bool) -> list[Part]:
     repeats = 1 if quick else 5
     pairs = 100_000 if quick else 1_000_000
     # Enough for several checkpoints: beside the last one nothing is read.
-    complete, shared = (1_000_000, 2_400_000) if quick else (2_000_000, 6_000_000)
+    complete, shared = (500_000, 800_000) if quick else (2_000_000, 6_000_000)
     return [
         partial(_with_a_broker, without_join, complete, repeats),
         partial(_with_a_broker, with_join, pairs, repeats),
         partial(_with_a_broker, by_two_workers, shared, 1 if quick else 3),
         partial(joined_from_files, pairs, repeats),
-        partial(on_postgresql, 300_000 if quick else 2_000_000, repeats),
-        partial(checkpointed, 100 if quick else 1000),
+        partial(on_postgresql, 100_000 if quick else 2_000_000, repeats),
+        partial(checkpointed, *((100, 10) if quick else (1000, 40))),
         partial(waiting, 1_000_000 if quick else 10_000_000),
         partial(posted_to_visible, 5 if quick else 20),
         painted,
@@ -408,7 +408,7 @@ class _Hourly:
     def close(self) -> None: ...
 
 
-def checkpointed(slices: int, checkpoints: int = 40) -> Row:
+def checkpointed(slices: int, checkpoints: int) -> Row:
     """The slowest of many checkpoints, published, beside a window that holds one pane only."""
     slowest = {}
     for panes in (1, 24):

@@ -53,11 +53,11 @@ def parts(quick: bool) -> list[Part]:
         ),
         *(
             partial(in_a_process, _HERE, call, STREAMEVAL_BACKEND="native")
-            for call in NATIVE_ROWS
+            for call in native_rows(quick)
             if "native" in backends()
         ),
         partial(torcheval_where_it_runs, 1_000, 1_000, 3 if quick else 5),
-        partial(moa_where_it_runs, {1_000: 3_000, 100_000: 300}, 3 if quick else 5),
+        partial(moa_where_it_runs, {1_000: 3_000, 100_000: 300}, 1 if quick else 5),
         partial(macro_f1, 20_000, 3 if quick else 7),
         partial(memory, 1000 if quick else 10_000, 288),
         ties,
@@ -70,8 +70,10 @@ def backends() -> list[str]:
     return ["portable", "native"] if se.backend() == "native" else ["portable"]
 
 
-NATIVE_ROWS = ("rolling_auc(1_000_000)", "growth(1000, 1_000_000)", "two_threads(5_000_000)")
-"""What is measured with the compiled index only."""
+def native_rows(quick: bool) -> tuple[str, ...]:
+    """What is measured with the compiled index only."""
+    threads = "two_threads(1_000_000, 7)" if quick else "two_threads(5_000_000, 25)"
+    return "rolling_auc(1_000_000)", "growth(1000, 1_000_000)", threads
 
 _TARGETS = {1000: 2.0, 100_000: 500.0, 1_000_000: 5000.0}
 """How many times faster than River the compiled index is wanted to be; nothing of the portable."""
@@ -255,7 +257,7 @@ def growth(small: int, large: int, repeats: int = 7) -> Row:
     )
 
 
-def two_threads(many: int, repeats: int = 25) -> Row:
+def two_threads(many: int, repeats: int) -> Row:
     """Two evaluators fed at once by two threads, against one after the other."""
     columns = [_stream(many, 0, seed)[:2] for seed in (1, 2)]
 
