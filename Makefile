@@ -316,13 +316,14 @@ SCHOOLBOOK := \
   tests/properties/test_fraction_weights.py \
   tests/unit/test_confusion_cells.py
 
-# In a copy, so that the ordinary build stays. Python itself does not link the
-# sanitiser, so its library is loaded first; leaks of the interpreter are its own.
+# In a copy, so that the ordinary build stays, and without the long random courses of test-all and
+# `make fuzz`. Python itself does not link the sanitiser, so its library is loaded first; leaks of
+# the interpreter are its own.
 define sanitized
 cd build/sanitize && $(1) STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace --force
 cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
   LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-  ../../$(BIN)/python -m pytest $(PARALLEL) -q -p no:cacheprovider $(2)
+  ../../$(BIN)/python -m pytest $(PARALLEL) -q -p no:cacheprovider -m "not heavy" $(2)
 endef
 
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
