@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.evaluator.comparison import Comparison
-from tests.support.laws import LAWS, StateSpec, check_law
+from tests.support.laws import LAWS, StateSpec, assert_near, check_law
 
 MODELS = ("champion", "challenger")
 
@@ -119,6 +119,13 @@ COMPARISONS = [
         {"y_true": LABELS, "proba": st.tuples(SHARES, SHARES), "weight": BINARY["weight"]},
     ),
     comparison_spec("losses only", {"metrics": ["log_loss", "brier_score"]}, BINARY),
+    comparison_spec(
+        "losses and fractions",
+        {"metrics": ["log_loss", "brier_score"]},
+        {**BINARY, "weight": FRACTIONS},
+        same=assert_near,
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
     comparison_spec(
         "labels only, discovered",
         {"positive": "spam", "metrics": ["f1", "accuracy"]},
