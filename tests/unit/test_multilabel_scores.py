@@ -98,7 +98,7 @@ def test_one_label_of_scores_alone_and_of_predictions_alone() -> None:
             view[name]
     labels = se.Evaluator("multilabel", labels=LABELS).update({"ad"}, {"ad"})
     assert labels.one_vs_rest("ad")["f1"] == 1.0
-    with pytest.raises(MetricError, match="roc_auc needs scores: .*; got labels only"):
+    with pytest.raises(MetricError, match=r"roc_auc needs scores: .*; got labels only"):
         labels.one_vs_rest("ad")["roc_auc"]
     with pytest.raises(InputError, match="label: expected one of 3 labels, got 'spma'; did you"):
         labels.one_vs_rest("spma")
