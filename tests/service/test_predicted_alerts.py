@@ -181,7 +181,7 @@ def test_the_file_of_a_reference_is_read_once_until_it_is_another(tmp_path: Path
     given = {"reference": {"state": str(path)}, "evaluator": {"slices": ["country"]}}
     settings = joined(tmp_path / "a.db", alert=[watched("a", "drift.ks", above=0.1)], **given)
     reports = PredictionReports(settings, {}, lambda: 0.0), AlertInputs(settings, {}, lambda: 0.0)
-    assert reports[1]._predictions is not None
+    assert reports[1]._predictions
     assert reports[0]._file is reports[1]._predictions._file
     evaluated(rows[:100]).save(path)
     assert reports[0]._file != PredictionReports(settings, {}, lambda: 0.0)._file
