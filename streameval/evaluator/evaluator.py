@@ -51,7 +51,7 @@ EVALUATOR_KIND = "evaluator"
 _SEVERAL = 3
 """Declared labels from which on a task that is not given has several classes."""
 
-_INFINITE = {math.inf: "inf", -math.inf: "-inf"}
+_INFINITE: dict[Any, Any] = {math.inf: "inf", -math.inf: "-inf"}
 """The text in options of each number that a state file cannot hold."""
 
 

@@ -6,7 +6,7 @@ import functools
 import html
 import importlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -238,7 +238,7 @@ class ViewContext:
                 reads = [(read,), *((other,) for other in row.kept_beside)]
                 of_state = [name for name, states in rows.items() if states in reads]
                 # Another task may call it otherwise, and mean another by its name.
-                likely = of_state if self.source else rows
+                likely: Collection[str] = of_state if self.source else rows
                 names = (name for name in (metric, f"{metric}_macro") if name in likely)
                 kept = next(names, of_state[0] if of_state else metric)
                 how = f"this evaluator keeps other metrics: add {kept!r} to metrics="
