@@ -269,9 +269,9 @@ mutants: $(VENV)/.stamp-test  ## 200 small changes of the package, one after the
 coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell, ONLY= a section's function
 	$(BIN)/python -m benchmarks.coverage --runs $(RUNS) $(if $(ONLY),--only $(ONLY))
 
-# RIVER= and TORCHMETRICS= are source trees, as the wheels of these have no test files. With both,
-# and not BOUNDED, benchmarks/peers.md is written. torchmetrics' tests need what
-# benchmarks/peers/torchmetrics.txt lists, which nothing else here does.
+# RIVER= and TORCHMETRICS= are source trees, as the wheels of these have no test files. Of each peer
+# whose tests are run as a whole, the section of benchmarks/peers.md is renewed. torchmetrics' tests
+# need what benchmarks/peers/torchmetrics.txt lists, which nothing else here does.
 peers: $(VENV)/.stamp-test  ## peers' own tests, each call compared; BOUNDED=1 for the quicker part, RIVER= TORCHMETRICS= their sources
 	$(BIN)/python -m benchmarks.peers $(if $(BOUNDED),--bounded) $(if $(RIVER),--river $(RIVER)) $(if $(TORCHMETRICS),--torchmetrics $(TORCHMETRICS))
 

@@ -1,4 +1,4 @@
-"""Run peers' public tests and compare each call; writes benchmarks/peers.md.
+"""Run peers' public tests and compare each call; renews their sections of benchmarks/peers.md.
 
 python -m benchmarks.peers [--only PEER] [--bounded] [--river FOLDER] [--torchmetrics FOLDER]
 """
@@ -9,13 +9,14 @@ import argparse
 import contextlib
 import sys
 import tempfile
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.ledger import Ledger, document
+from benchmarks.peers.ledger import Ledger, document, section, sections
 
 LEAST = 0.995
 PEERS = {"scikit-learn": "scikit_learn", "river": "river", "torchmetrics": "torchmetrics"}
@@ -36,7 +37,7 @@ def main() -> None:
     else:
         chosen = [name for name in PEERS if name != "torchmetrics" or options.torchmetrics]
 
-    ledger, notes = Ledger(), []
+    ledger, parts = Ledger(), {}
     for name in chosen:
         module = import_module(f"benchmarks.peers.{PEERS[name]}")
         module.install(ledger)
@@ -57,13 +58,16 @@ def main() -> None:
                     *tests,
                 ]
             )
-        notes += getattr(module, "NOTES", [])
-    text = document(ledger, [f"{name} {version(name)}" for name in chosen], notes)
-    print(text)
+        about = f"{name} {version(name)}, measured on {datetime.now(UTC).date()}."
+        parts[name] = section(ledger, name, about, getattr(module, "NOTES", []))
+    print(document(parts))
     for example in ledger.examples[:40]:
         print(example[:1000], file=sys.stderr)
-    if not (options.bounded or options.only) and all(sources.values()):
-        (Path(__file__).parents[1] / "peers.md").write_text(text, "utf-8")
+    if not options.bounded:
+        page = Path(__file__).parents[1] / "peers.md"
+        # River's wheel has some of its tests only.
+        whole = {name: text for name, text in parts.items() if sources.get(name, True)}
+        page.write_text(document(sections(page.read_text("utf-8")) | whole), "utf-8")
     # A part of the tests has few calls: there, a difference with a known reason counts as covered.
     sys.exit(ledger.share(known=options.bounded) < LEAST)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -118,39 +119,58 @@ class Ledger:
         return equal / covered if covered else 0.0
 
 
-def document(ledger: Ledger, versions: Sequence[str], notes: Sequence[str] = ()) -> str:
-    """The table as Markdown, with what there is to know of some peers."""
+def section(ledger: Ledger, peer: str, about: str, notes: Sequence[str] = ()) -> str:
+    """One peer's tables as Markdown, below its version and the day they were measured."""
     outcomes = (EQUAL, DIFFERENT, NOT_COVERED, REFUSED)
-    covered = ledger.count(EQUAL) + ledger.count(DIFFERENT)
     lines = [
-        "# Peers' own tests, with streameval beside them",
+        f"## {peer}",
         "",
-        "`make peers` runs the public tests of other libraries, computes the counterpart here of",
-        "each call of a metric that they make, and compares the two values at 10⁻¹²",
-        f"(`benchmarks/peers/`). Measured with {', '.join(versions)}.",
-        "",
-        f"**{ledger.share():.2%} of {covered:,} covered calls are equal.**",
-        "A call that the peer itself refuses has no value to compare.",
+        about,
         *notes,
         "",
-        "| peer | function | calls | covered | equal | different | not covered | refused |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
+        "| function | calls | covered | equal | different | not covered | refused |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for peer, name in [*sorted({key[:2] for key in ledger.calls}), ("", "")]:
+    for name in [*sorted({key[1] for key in ledger.calls if key[0] == peer}), ""]:
         counts = [ledger.count(outcome, peer, name) for outcome in outcomes]
         cells = [sum(counts), counts[0] + counts[1], *counts]
-        title = f"{peer} | `{name}`" if peer else "all | "
-        lines.append(f"| {title} | {' | '.join(f'{n:,}' for n in cells)} |")
-    for outcome, title in ((DIFFERENT, "Differences"), (NOT_COVERED, "Not covered")):
-        row = "| {} | {:,} | {} |"
+        lines.append(f"| {f'`{name}`' if name else ALL} | {' | '.join(f'{n:,}' for n in cells)} |")
+    for outcome, title in ((DIFFERENT, "different"), (NOT_COVERED, "not covered")):
         reasons: Counter[str] = Counter()
         where: dict[str, set[str]] = {}
-        for (_, name, how, reason), n in ledger.calls.items():
-            if how == outcome:
+        for (of_peer, name, how, reason), n in ledger.calls.items():
+            if (of_peer, how) == (peer, outcome):
                 reasons[reason] += n
                 where.setdefault(reason, set()).add(f"`{name}`")
-        lines += ["", f"## {title}", "", "| reason | calls | of |", "|---|--:|---|"]
-        lines += [row.format(r, n, ", ".join(sorted(where[r]))) for r, n in reasons.most_common()]
-        if not reasons:
-            lines[-2:] = ["None."]
+        if reasons:
+            lines += ["", f"| {title}: reason | calls | of |", "|---|--:|---|"]
+        for reason, n in reasons.most_common():
+            lines.append(f"| {reason} | {n:,} | {', '.join(sorted(where[reason]))} |")
     return "\n".join(lines) + "\n"
+
+
+ALL = "all"
+_SECTION = re.compile(r"^## (.+)$(?:.*\n)*?(?=^## |\Z)", re.MULTILINE)
+_TOTALS = re.compile(rf"^\| {ALL} \|(.*)\|$", re.MULTILINE)
+
+
+def sections(page: str) -> dict[str, str]:
+    """The sections of a page that :func:`document` made, by peer."""
+    return {found[1]: found[0].rstrip("\n") + "\n" for found in _SECTION.finditer(page)}
+
+
+def document(parts: Mapping[str, str]) -> str:
+    """The page of the sections of all peers."""
+    totals = [row[1].split("|") for part in parts.values() for row in _TOTALS.finditer(part)]
+    covered, equal = (sum(int(row[at].replace(",", "")) for row in totals) for at in (1, 2))
+    head = f"""# Peers' own tests, with streameval beside them
+
+`make peers` runs the public tests of other libraries, computes the counterpart here of
+each call of a metric that they make, and compares the two values at 10⁻¹²
+(`benchmarks/peers/`). It renews the sections of the peers whose tests it runs, and leaves the
+others as they were measured: torchmetrics and River's further tests require their source trees.
+
+**{equal / covered if covered else 0:.2%} of {covered:,} covered calls are equal.**
+A call that the peer itself refuses has no value to compare.
+"""
+    return "\n".join([head, *(parts[peer] for peer in sorted(parts))])

@@ -38,7 +38,7 @@ from streameval.records.input_files import InputFile
 from streameval.records.record_counter import BadRecordError, RecordCounter
 from streameval.records.spec import KINDS, Spec
 from streameval.uncertainty.bootstrap import REPLICATES
-from streameval.uncertainty.interval import checked_level
+from streameval.uncertainty.interval import DEFAULT_LEVEL, checked_level
 
 _ID = "id"
 """The column that files are joined by."""
@@ -64,7 +64,7 @@ class Models:
     threshold: float | None = of_task(
         "Smallest score predicted positive; 0.5 by default.", "--threshold", metavar="NUMBER"
     )
-    level: LevelOption = 0.95
+    level: LevelOption = DEFAULT_LEVEL
     anytime: AnytimeOption = False
     replicates: int = rare(
         "Replicates of the bootstrap.", metavar="N", min=10, max=100_000, default=REPLICATES

@@ -22,6 +22,7 @@ from streameval.evaluator.changes import (
 )
 from streameval.evaluator.comparison import Comparison, load_any
 from streameval.evaluator.evaluator import Evaluator
+from streameval.uncertainty.interval import DEFAULT_LEVEL
 
 _SHOWN = 20
 """Slices, or labels, of a table."""
@@ -35,7 +36,7 @@ def diff(
     format: options.FormatOption = Format.TABLE,
     by: options.ByOption = None,
     fail_if: options.FailIfOption = None,
-    level: options.LevelOption = 0.95,
+    level: options.LevelOption = DEFAULT_LEVEL,
 ) -> None:
     """Show what changed from one state to another, with intervals of the differences.
 

@@ -22,13 +22,10 @@ from streameval.evaluator.view import View
 from streameval.metrics.registry import call_name, find
 from streameval.metrics.undefined import json_number
 from streameval.records.spec import Dimensions
-from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.interval import DEFAULT_LEVEL, Interval
 
 SUPPORT = "support"
 """In place of a metric: the weight of the events."""
-
-_LEVEL = 0.95
-"""Level of the intervals whose ends are compared, where no option says another."""
 
 _SHOWN = 5
 """Further values of one line."""
@@ -323,7 +320,7 @@ def _readings(
             of = " of ".join(filter(None, (name, model)))
             try:
                 if isinstance(view, ComparisonView):
-                    options = {**tests, "level": tests.get("level") or _LEVEL, **rule.params}
+                    options = {**tests, "level": tests.get("level") or DEFAULT_LEVEL, **rule.params}
                     found = view.difference(rule.metric, a=model, **options)
                     yield Reading(of, found.value, found.n, interval=found)
                 else:
@@ -353,7 +350,7 @@ def _value(
     """The metric of a view, or with an `old` one its change."""
     if rule.metric == SUPPORT:
         return Reading(of, view.support, view.support)
-    level = tests.get("level") or (_LEVEL if rule.end or old is not None else None)
+    level = tests.get("level") or (DEFAULT_LEVEL if rule.end or old is not None else None)
     call, method = [(rule.metric, rule.params)], tests.get("method", "auto")
     (row,) = view.report(call, intervals=level, method=method)
     if old is not None:

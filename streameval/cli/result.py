@@ -58,7 +58,7 @@ from streameval.records.chunk import BadRecords
 from streameval.records.spec import Dimensions
 from streameval.states.confusion import ConfusionCounts
 from streameval.tasks.registry import TASKS
-from streameval.uncertainty.interval import checked_level
+from streameval.uncertainty.interval import DEFAULT_LEVEL, checked_level
 from streameval.windows.kinds import kind_of
 from streameval.windows.window import WindowSpec
 
@@ -660,7 +660,7 @@ def _fairness(evaluator: Evaluator, details: Details) -> list[FairnessReport]:
     found, text = details.groups(evaluator.options["slices"], evaluator.task)
     # The labels of a state may be numbers.
     label = next((one for one in evaluator.labels if str(one) == text), text)
-    level = 0.95 if details.intervals is None else details.intervals
+    level = DEFAULT_LEVEL if details.intervals is None else details.intervals
     given: dict[str, Any] = {"label": label, "min_support": details.min_support or 0}
     try:
         return [evaluator.fairness(names, level=level, **given) for names in found]

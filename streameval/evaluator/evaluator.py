@@ -51,6 +51,9 @@ EVALUATOR_KIND = "evaluator"
 _SEVERAL = 3
 """Declared labels from which on a task that is not given has several classes."""
 
+_INFINITE: dict[Any, Any] = {math.inf: "inf", -math.inf: "-inf"}
+"""The text in options of each number that a state file cannot hold."""
+
 
 class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     """Evaluates a classifier, or a regression, from the stream of its predictions.
@@ -186,6 +189,9 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             intervals=intervals,
             probabilities=probabilities,
         )
+        number = None if undefined is None else undefined_number(undefined)
+        if number != number:
+            number = None  # nan is what there is without a number
         spec = checked_window(window, plan)
         windows = replicated(spec, bootstrap, plan)
         self._options: dict[str, Any] = {
@@ -193,7 +199,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             "metrics": names,
             "bins": bins,
             "temporal": plan.ordered,
-            "undefined": None if undefined is None else undefined_number(undefined),
+            "undefined": _INFINITE.get(number, number),
             "window": spec.to_options(),
             **notes,
             "labels": classes,
@@ -216,7 +222,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         self._context = ViewContext(
             plan,
             self._input,
-            undefined,
+            number,
             notes,
             names,
             cumulative=isinstance(spec, Cumulative),
@@ -551,6 +557,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         """A new evaluator of these options; raises InputError or MetricError."""
         given = copy.deepcopy(options)
         window = window_spec(given.pop("window"))
+        numbers = {text: number for number, text in _INFINITE.items()}
+        given["undefined"] = numbers.get(given["undefined"], given["undefined"])
         if "bootstrap" in given:
             given["bootstrap"] = Bootstrap(**given["bootstrap"])
         return cls(**given, window=window)  # type: ignore[arg-type]

@@ -178,7 +178,7 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "metrics": (list, type(None)),
     "bins": (int,),
     "temporal": (bool,),
-    "undefined": (float, int, type(None)),
+    "undefined": (float, int, str, type(None)),
     "window": (dict,),
     "time_unit": (str, type(None)),
     "slices": (list,),

@@ -6,7 +6,7 @@ import functools
 import html
 import importlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -185,6 +185,8 @@ class ViewContext:
     """Metrics without parameters as functions of a state set, made at their first read."""
     estimators: dict[str, Callable[..., float]] = field(default_factory=dict)
     """The same as functions of their states, nan where undefined, made at their first interval."""
+    source: tuple[StatePlan, Mapping[str, str]] | None = None
+    """Of a view of one class: the evaluator's plan, and its state by that of this view."""
     lock: Lock = field(default_factory=new_lock, repr=False, compare=False)
     """Held by each call that counts, and by each that reads: states derive and keep what a
     metric needs when it is first read, so a read changes them too."""
@@ -220,11 +222,25 @@ class ViewContext:
                 adjective = self.plan.task_row.adjective
                 raise MetricError(f"{metric} is not for {adjective} tasks")
             if not self.plan.serves(state):
-                rows = {one.name: one.states for one in task_metrics(self.plan.task)}
+                plan, read = self.plan, state
+                if self.source:
+                    plan, sources = self.source
+                    origin = row.source or state
+                    read = sources.get(origin, "")
+                    if not read or self.plan.serves(origin):
+                        at = "this view of one_vs_rest; its report() has what is"
+                        raise MetricError(f"{metric} is not in {at}")
+                    if plan.serves(read):
+                        got = "labels" if row.input == "scores" else "scores"
+                        raise MetricError(f"{metric} needs {row.requires}; got {got} only")
+                rows = {one.name: one.states for one in task_metrics(plan.task)}
                 # Curves, drift and expected metrics read a state, and are no metrics to keep.
-                reads = [(state,), *((other,) for other in row.kept_beside)]
+                reads = [(read,), *((other,) for other in row.kept_beside)]
                 of_state = [name for name, states in rows.items() if states in reads]
-                kept = of_state[0] if metric not in rows and of_state else metric
+                # Another task may call it otherwise, and mean another by its name.
+                likely: Collection[str] = of_state if self.source else rows
+                names = (name for name in (metric, f"{metric}_macro") if name in likely)
+                kept = next(names, of_state[0] if of_state else metric)
                 how = f"this evaluator keeps other metrics: add {kept!r} to metrics="
                 if row.ordered:
                     how = _OF_ORDER
@@ -933,7 +949,12 @@ class Readings:
         binary = StateSet(plan)
         binary.index.merge(index if context.input.labelled else without_labels(index))
         of_one = BinaryInput if context.input.labelled else ScoredInput
-        of_class = ViewContext(plan, of_one(str(label)), context.undefined)
+        of_class = ViewContext(
+            plan,
+            of_one(str(label)),
+            context.undefined,
+            source=(context.plan, {"index": "class_scores"}),
+        )
         return View(cast(Window, _Unchanging(binary)), of_class)
 
     def _one_label(self, label: Label) -> View:
@@ -958,7 +979,7 @@ class Readings:
         if index is not None:
             binary.index.merge(index)
         one = BinaryInput(str(label), context.input.limit(label))  # type: ignore[attr-defined]
-        of_label = ViewContext(plan, one, context.undefined)
+        of_label = ViewContext(plan, one, context.undefined, source=(context.plan, kinds))
         return View(cast(Window, _Unchanging(binary)), of_label)
 
     @locked

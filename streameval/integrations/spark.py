@@ -40,6 +40,7 @@ from streameval.metrics.registry import find, metric_names, shown_metrics
 from streameval.records.event_table import PartCounter, check_name, no_table_column
 from streameval.records.spec import Proba
 from streameval.tasks.registry import TaskName
+from streameval.uncertainty.interval import DEFAULT_LEVEL
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
 from streameval.windows.window import WindowSpec
@@ -530,7 +531,7 @@ class _Values:
 
 def _level(intervals: bool | float) -> float | None:
     if isinstance(intervals, bool):
-        return 0.95 if intervals else None
+        return DEFAULT_LEVEL if intervals else None
     return intervals
 
 

@@ -217,15 +217,8 @@ class PartCounter:
 
     def with_columns(self, names: Iterable[object]) -> Self:
         """The counter with the columns that the patterns match."""
-        if not self.spec.patterns:
-            return self
-        known = list(map(str, names))
-        found: dict[str, Any] = {}
-        for name, pattern in self.spec.patterns.items():
-            found[name] = pattern.matching(known)
-            if not found[name]:
-                raise no_table_column(name, f"{pattern.prefix}…{pattern.suffix}", known)
-        return replace(self, spec=replace(self.spec, **found))._declared()
+        spec = self.spec.with_columns(map(str, names))
+        return self if spec is self.spec else replace(self, spec=spec)._declared()
 
     def _declared(self) -> Self:
         """The counter whose evaluators have the labels of the columns of the true sets."""

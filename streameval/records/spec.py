@@ -238,8 +238,11 @@ class Spec:
             return 2
         return None if self.labels is None else len(self.labels)
 
-    def with_columns(self, names: Iterable[str] | None, source: str) -> Spec:
-        """The Spec with the columns that a pattern matches; ``names`` is None for a stream."""
+    def with_columns(self, names: Iterable[str] | None, source: str = "") -> Spec:
+        """The Spec with the columns that a pattern matches; ``names`` is None for a stream.
+
+        Errors are of the source, or without one of the option that has the pattern.
+        """
         found: dict[str, Any] = {}
         option = self.wording.option
         known = None if names is None else list(names)
@@ -247,7 +250,7 @@ class Spec:
             given = option(name, shown(getattr(self, name)))
             if known is None:
                 raise InputError(
-                    source,
+                    source or name,
                     expected=f"columns, for {given}",
                     got="standard input, whose fields are not known before they are read",
                     remedy=f"name the fields: {option(name, self.wording.forms['proba_pairs'])}",
@@ -255,7 +258,7 @@ class Spec:
             found[name] = matching = pattern.matching(known)
             if not matching or "" in matching:
                 raise InputError(
-                    source,
+                    source or name,
                     expected=f"columns named {pattern.prefix}LABEL{pattern.suffix}, for {given}",
                     got=f"none among {shown(', '.join(known))[1:-1]}"
                     if not matching
@@ -265,7 +268,7 @@ class Spec:
             wanted = set(map(str, self.labels or matching))
             if self.task_fields["y_true"] == "labels" and wanted != set(matching):
                 raise InputError(
-                    source,
+                    source or name,
                     expected=f"one column for each of {option('labels')}, for {given}",
                     got=", ".join(matching.values()),
                     remedy=f"name each with {option(name, self.wording.forms['proba_pairs'])}",

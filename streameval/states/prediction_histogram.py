@@ -95,7 +95,7 @@ class PredictionHistogram(SumVector):
     VALIDATED = CELLS = True
     KEYS = frozenset({"exact", "weight", "level", "true", "predicted", "cells"})
     MOST: ClassVar[int] = 500
-    """As many as a service publishes of a curve: it thins points, and cells must not be."""
+    """Also the most points of a curve that a service publishes: it thins those, never cells."""
 
     weight = Field[Weight]()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -80,7 +81,8 @@ class LabelSetInput(ClassInput):
     def _limits(self, threshold: object) -> float | dict[Label, float]:
         """From ``threshold=``, or from the pairs that a file has of it; raises InputError."""
         if isinstance(threshold, list):
-            threshold = dict(threshold)
+            with suppress(TypeError, ValueError):  # no pairs: refused as no number
+                threshold = dict(threshold)
         limit: float | dict[Label, float]
         if not isinstance(threshold, Mapping):
             least = limit = canonical_score(threshold, "threshold")

@@ -32,6 +32,7 @@ from streameval.states.sums.fixed_point import UNIT
 from streameval.states.sums.loss_terms import loss_column
 from streameval.uncertainty.confusion_delta import gradient_of, scaled_ends
 from streameval.uncertainty.interval import (
+    DEFAULT_LEVEL,
     Ends,
     Interval,
     IntervalRequest,
@@ -156,7 +157,7 @@ def _of_cells(metric: Metric, bins: Bins, params: Mapping[str, Any]) -> tuple[fl
         # Of two classes: the mean by support, which has a gradient.
         metric = replace(metric, average="weighted")
     request = IntervalRequest(
-        metric, value, (counts,), 0.95, float(UNIT), True, True, params, cumulative=False
+        metric, value, (counts,), DEFAULT_LEVEL, float(UNIT), True, True, params, cumulative=False
     )
     _, gradient = gradient_of(request)
     rows = gradient.rows(slice(0, 2))

@@ -165,6 +165,11 @@ def no_ends(reason: str) -> Ends:
     return Ends(math.nan, math.nan, reason=reason)
 
 
+DEFAULT_LEVEL = 0.95
+"""The level of an interval where none is given; signatures have the number itself, which help()
+and the reference show."""
+
+
 def checked_level(level: object, field: str = "level") -> float:
     """The level of an interval as a float; raises InputError."""
     if type(level) is float and 0 < level < 1:
@@ -177,7 +182,7 @@ def checked_level(level: object, field: str = "level") -> float:
         field,
         expected="a number between 0 and 1",
         got=shown(level),
-        remedy=f"pass {level / 100:g}" if percent else "pass 0.95",  # type: ignore[operator]
+        remedy=f"pass {level / 100:g}" if percent else f"pass {DEFAULT_LEVEL}",  # type: ignore[operator]
     )
 
 

@@ -135,7 +135,7 @@ class Fading(WindowSpec):
 
     def __post_init__(self) -> None:
         if isinstance(self.half_life, int) and not isinstance(self.half_life, bool):
-            span = self.half_life
+            span = int(self.half_life)  # of a subclass too, as a state has it
             if not 1 <= span <= 2**40:
                 expected = "a number of events from 1 to 2**40"
                 raise InputError("Fading(half_life)", expected=expected, got=shown(span))

@@ -58,6 +58,7 @@ class Last(WindowSpec):
             raise InputError(
                 "Last(n)", expected=f"a number of events from 1 to {MAX_EVENTS}", got=shown(self.n)
             )
+        object.__setattr__(self, "n", int(self.n))  # of a subclass too, as a state has it
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         if isinstance(weight, np.ndarray):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.evaluator.comparison import Comparison
-from tests.support.laws import LAWS, StateSpec, check_law
+from tests.support.laws import LAWS, StateSpec, assert_near, check_law
 
 MODELS = ("champion", "challenger")
 
@@ -61,6 +61,14 @@ def read(comparison: Comparison) -> Any:
     return found
 
 
+def losses(comparison: Comparison) -> list[float | None]:
+    found = []
+    for metric in ("log_loss", "brier_score"):
+        found += [float(comparison[model][metric]) for model in comparison.models]
+        found.append(comparison.difference(metric).value)
+    return [None if value != value else value for value in found]
+
+
 def comparison_spec(
     name: str, options: dict[str, Any], fields: dict[str, Any], **more: Any
 ) -> StateSpec:
@@ -74,7 +82,7 @@ def comparison_spec(
             **columns_of(names, state.models, events)
         ),
         revert=lambda state, event: state.revert(**arguments(names, state.models, event)),
-        read=read,
+        read=more.pop("read", read),
         max_events=5,
         **more,
     )
@@ -119,6 +127,14 @@ COMPARISONS = [
         {"y_true": LABELS, "proba": st.tuples(SHARES, SHARES), "weight": BINARY["weight"]},
     ),
     comparison_spec("losses only", {"metrics": ["log_loss", "brier_score"]}, BINARY),
+    comparison_spec(
+        "losses and fractions",
+        {"metrics": ["log_loss", "brier_score"]},
+        {**BINARY, "weight": FRACTIONS},
+        same=assert_near,
+        read=losses,
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
     comparison_spec(
         "labels only, discovered",
         {"positive": "spam", "metrics": ["f1", "accuracy"]},

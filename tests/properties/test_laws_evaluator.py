@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import enum
+import inspect
+import itertools
 import math
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -270,3 +276,69 @@ def as_columns(events: list[dict[str, Any]]) -> dict[str, Any]:
         if isinstance(column[0], dict) and (name == "slices" or "champion" in column[0]):
             found[name] = {key: [value[key] for value in column] for key in column[0]}
     return found
+
+
+class Number(enum.IntEnum):
+    THREE = 3
+
+
+class Text(enum.StrEnum):
+    S = "s"
+
+
+ANY: list[Any] = [
+    *(0, 3, 1024, 2**70, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan, True, False),
+    *(
+        np.int64(3),
+        np.float32(0.1),
+        Number.THREE,
+        Text.S,
+        np.str_("last:3"),
+        "",
+        "\ud800",
+        "$int:2",
+    ),
+    *([Text.S, "t"], ["\ud800", "$"], [Number.THREE, 2**70], np.array([2, 1]), [("s", "t")]),
+    *({"s": np.float32(0.5), "t": 1}, ["accuracy"], ["mean_score"]),
+    timedelta(days=1),
+]
+WRAPPED: dict[str, list[Any]] = {
+    "window": [se.Last, se.Panes, partial(se.Panes, "1d"), se.Fading],
+    "bootstrap": [se.Bootstrap, partial(se.Bootstrap, 20)],
+}
+
+
+EVENTS: dict[str, Any] = {"binary": 1, "multiclass": "s", "multilabel": ["s"], "regression": 1.5}
+
+
+@pytest.mark.parametrize("kind", [se.Evaluator, se.Predictions, se.Comparison])
+def test_what_a_constructor_accepts_is_saved_and_read(kind: Any) -> None:
+    taken = {**inspect.signature(se.Evaluator).parameters, **inspect.signature(kind).parameters}
+    accepted = set()
+    for name in sorted(taken.keys() - {"task", "options"}):
+        given = [*ANY]
+        for wrapper in WRAPPED.get(name, ()):
+            for value in ANY:
+                with suppress(se.InputError):
+                    given.append(wrapper(value))
+        labels = {"labels": ["s", "t"]} if name in ("probabilities", "threshold") else {}
+        tasks = (
+            EVENTS if name in ("positive", "threshold", "labels", "probabilities") else ["binary"]
+        )
+        for task, value in itertools.product(tasks, given):
+            try:
+                ev = kind(task=task, **{**labels, name: value})
+            except (se.InputError, se.MetricError):
+                continue
+            accepted.add(name)
+            event = EVENTS[task]
+            said = dict.fromkeys(ev.models, event) if kind is se.Comparison else event
+            truth = () if kind is se.Predictions else (event,)
+            with suppress(se.InputError):  # it has no slice or unit, or the labels are others
+                ev.update(*truth, said, event_time="2026-01-01T00:00:00Z")
+            made = ev.to_bytes()
+            again = se.from_bytes(made) if kind is se.Evaluator else kind.from_bytes(made)
+            assert again == ev, (task, name, value)
+            assert again.to_bytes() == made, (task, name, value)
+    alone = {"temporal", "bootstrap", "max_scores"} if kind is se.Comparison else set()
+    assert accepted == taken.keys() - {"task", "options"} - alone

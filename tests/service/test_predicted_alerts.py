@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from streameval.evaluator.comparison import reference_of
-from streameval.service.alerts.inputs import AlertInput
+from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import kept_metrics, main_metrics
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import AlertSettings
+from streameval.service.publish.predictions import PredictionReports
 from streameval.service.publish.snapshot import Value
 from streameval.service.run.reload import while_running
 from tests.service.test_run_predictions import (
@@ -171,6 +172,19 @@ def test_what_is_kept_for_an_alert(
     off = joined(tmp_path / "a.db", evaluator=tables["evaluator"], reference=None,
                  join={"wait": "8h", "predictions": False})  # fmt: skip
     assert while_running(off, settings)[0].alert == []
+
+
+def test_the_file_of_a_reference_is_read_once_until_it_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "a.state"
+    rows = stream()
+    evaluated(rows[:200]).save(path)
+    given = {"reference": {"state": str(path)}, "evaluator": {"slices": ["country"]}}
+    settings = joined(tmp_path / "a.db", alert=[watched("a", "drift.ks", above=0.1)], **given)
+    reports = PredictionReports(settings, {}, lambda: 0.0), AlertInputs(settings, {}, lambda: 0.0)
+    assert reports[1]._predictions
+    assert reports[0]._file is reports[1]._predictions._file
+    evaluated(rows[:100]).save(path)
+    assert reports[0]._file != PredictionReports(settings, {}, lambda: 0.0)._file
 
 
 def test_the_configuration_of_the_page_is_one() -> None:

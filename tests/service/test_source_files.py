@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow
@@ -24,6 +25,7 @@ from streameval.service.sources import followed_file, rotation
 from streameval.service.sources.file_lines import next_lines
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.followed_file import FollowedFile
+from streameval.service.sources.known_files import KnownFiles, MatchKind
 from streameval.service.sources.log_file import LogFile
 from streameval.service.sources.raw import Position
 from tests.crash.model_files import course
@@ -68,6 +70,32 @@ def drain(
 def append(path: Path, text: bytes) -> None:
     with path.open("ab") as file:
         file.write(text)
+
+
+def test_marks_of_copies_and_of_a_file_that_was_noted(tmp_path: Path) -> None:
+    a, b, c, d = (tmp_path / name for name in "abcd")
+    known = KnownFiles(lambda path: False, lambda path: False)
+    known.directories.add(tmp_path)
+    text = b"".join(b'{"a": %d}\n' % n for n in range(200))
+    for path in (a, b, c, d):
+        path.write_bytes(text)
+    with closing(LogFile(a)) as log, closing(LogFile(b)) as copy, closing(LogFile(c)) as third:
+        noted = known.add(copy.mark(0))
+        known.update(noted, copy.mark(0))
+        assert not known.changed
+        assert known.add_unread(copy, 9) is noted
+        assert (noted.mark.offset, known.changed) == (9, True)
+        first = known.add(log.mark(9))
+        first.log = log
+        assert first.rank > noted.rank  # of two that are as far, the one that is open
+        known.add_copy(copy, first)
+        assert first.copies == [(noted, len(text))]
+        known.advance(first, log.mark(len(text)))
+        assert (noted.mark.offset, first.copies) == (len(text), [])
+        a.unlink()
+        assert known.match(third).kind is MatchKind.COPY  # as d is
+        d.unlink()
+        assert known.match(third).kind is MatchKind.REPLACEMENT
 
 
 def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -> None:

@@ -136,6 +136,8 @@ def test_one_vs_rest_is_the_binary_task() -> None:
                 np.testing.assert_array_equal(one, other)
         if limit is None:
             assert view["log_loss"] == binary["log_loss"]
+        with pytest.raises(se.MetricError, match="f1 is not in this view of one_vs_rest"):
+            view["f1"]
     with pytest.raises(se.MetricError, match="for multiclass tasks"):
         binary.one_vs_rest("a")
 

@@ -166,7 +166,11 @@ TABLE = {"y": [True, False], "p": [0.5, 0.25], "s": [[0.5, 0.5], [1.0]]}
     ("keywords", "part", "message"),
     [
         ({"score": "q"}, TABLE, "score (column 'q', part 0): expected a column 'q', got none"),
-        ({"proba": "q_*"}, TABLE, "proba (column 'q_*', part 0): expected a column 'q_…', got"),
+        (
+            {"proba": "q_*"},
+            TABLE,
+            "proba (column 'q_*', part 0): expected columns named q_LABEL, for proba='q_*', got",
+        ),
         ({"score": "p"}, {"y": [1], "p": [np.nan]}, "score (column 'p', part 0, row 0): expected"),
         ({"score": "p"}, {"y": ["a"], "p": [1.0]}, "y_true (column 'y', part 0"),
         ({"proba": "s"}, TABLE, "proba (column 's', part 0): expected labels, got no labels; pass"),

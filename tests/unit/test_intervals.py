@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
 import streameval as se
+from streameval.uncertainty.interval import DEFAULT_LEVEL
 from streameval.uncertainty.proportions import wilson
 
 
@@ -161,3 +164,24 @@ def test_a_pickle_that_names_the_former_module_is_read(value: object) -> None:
     former = pickle.dumps(value, 0).replace(b"streameval.uncertainty", b"streameval.certainty")
     assert b"streameval.certainty.interval" in former
     assert pickle.loads(former) == value
+
+
+def test_the_default_level_is_one_number() -> None:
+    levels, elsewhere = [], set()
+    for path in Path(se.__file__).parent.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+        defaults = {}
+        for taken in (node for node in nodes if isinstance(node, ast.arguments)):
+            places = [*reversed(taken.posonlyargs + taken.args)], [*reversed(taken.defaults)]
+            for names, values in (places, (taken.kwonlyargs, taken.kw_defaults)):
+                given = zip(names, values, strict=False)
+                defaults.update({id(value): name.arg for name, value in given})
+        for node in nodes:
+            number = isinstance(node, ast.Constant) and type(node.value) is float
+            if number and defaults.get(id(node)) == "level":
+                levels.append(node.value)
+            elif number and node.value == DEFAULT_LEVEL and id(node) not in defaults:
+                elsewhere.add(path.name)
+    assert len(levels) > 15
+    assert set(levels) == {DEFAULT_LEVEL}
+    assert elsewhere == {"interval.py", "curves.py"}  # the constant, and ticks of an axis

@@ -84,11 +84,21 @@ def test_a_label_is_the_binary_task_of_its_scores() -> None:
 def test_one_label_of_scores_alone_and_of_predictions_alone() -> None:
     scores = evaluator(metrics=["roc_auc_macro"]).one_vs_rest("ad")
     assert scores["roc_auc"] == evaluator().one_vs_rest("ad")["roc_auc"]
-    with pytest.raises(MetricError, match="f1 is not kept"):
-        scores["f1"]
+    of_labels = evaluator(metrics=["f1_micro"]).one_vs_rest("ad")
+    some = evaluator(metrics=["roc_auc_macro"], max_scores=1024).one_vs_rest("ad")
+    for view, name, text in [
+        (scores, "f1", "this evaluator keeps other metrics: add 'f1_macro' to metrics="),
+        (scores, "accuracy", "add 'hamming_loss' to metrics="),
+        (of_labels, "roc_auc", "add 'roc_auc_macro' to metrics="),
+        (of_labels, "log_loss", "add 'roc_auc_macro' to metrics="),
+        (of_labels, "kappa_temporal", "not in this view of one_vs_rest"),
+        (some, "log_loss", "not in this view of one_vs_rest"),
+    ]:
+        with pytest.raises(MetricError, match=f"{name} is .*{text}$|{name} is {text}"):
+            view[name]
     labels = se.Evaluator("multilabel", labels=LABELS).update({"ad"}, {"ad"})
     assert labels.one_vs_rest("ad")["f1"] == 1.0
-    with pytest.raises(MetricError, match="roc_auc is not kept"):
+    with pytest.raises(MetricError, match=r"roc_auc needs scores: .*; got labels only"):
         labels.one_vs_rest("ad")["roc_auc"]
     with pytest.raises(InputError, match="label: expected one of 3 labels, got 'spma'; did you"):
         labels.one_vs_rest("spma")

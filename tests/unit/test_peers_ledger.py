@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.ledger import DIFFERENT, EQUAL, REFUSED, Known, Ledger, NotCovered, document
+from benchmarks.peers.ledger import (
+    DIFFERENT,
+    EQUAL,
+    REFUSED,
+    Known,
+    Ledger,
+    NotCovered,
+    document,
+    section,
+    sections,
+)
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "peers"
 
 
 def known() -> None:
@@ -29,9 +41,17 @@ def test_each_outcome_is_counted_with_its_reason_and_shares_follow() -> None:
     assert ledger.share() == 2 / 4
     assert ledger.share(known=True) == 3 / 4
     assert len(ledger.examples) == 1
-    text = document(ledger, ["peer 1"])
+    text = section(ledger, "peer", "peer 1, measured on 2026-11-28.")
     assert "| ties | 1 | `f` |" in text
     assert "| margins | 1 | `g` |" in text
+    # The section of a peer whose tests are not run is left as it is.
+    other = section(ledger, "other", "other 2, measured on 2026-11-23.")
+    page = document({"peer": text, "other": other})
+    assert sections(page) == {"peer": text, "other": other}
+    assert "**50.00% of 4 covered calls are equal.**" in page
+    written = sections((FOLDER.parent / "peers.md").read_text("utf-8"))
+    assert list(written) == ["river", "scikit-learn", "torchmetrics"]
+    assert all(", measured on 2" in text for text in written.values())
 
 
 def test_what_the_peer_refuses_is_refused_and_only_outer_calls_count() -> None:
@@ -62,5 +82,4 @@ def test_a_peer_that_is_not_installed_is_named_with_its_requirements(
     monkeypatch.delitem(sys.modules, "benchmarks.peers.torchmetrics", raising=False)
     with pytest.raises(SystemExit, match=r"need torch, .*: pip install -r .*torchmetrics\.txt"):
         import_module("benchmarks.peers.torchmetrics")
-    folder = Path(__file__).parents[2] / "benchmarks" / "peers"
-    assert "\ntorch\n" in (folder / "torchmetrics.txt").read_text("utf-8")
+    assert "\ntorch\n" in (FOLDER / "torchmetrics.txt").read_text("utf-8")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -193,12 +195,27 @@ def predictions_of(settings: RunSettings, window: WindowSettings) -> Predictions
 
 def open_reference(settings: RunSettings, path: str) -> Evaluator:
     """The evaluator of a state file that alerts compare with; StateError if its metrics differ."""
-    return _checked(settings, path, load(path))
+    return _checked(settings, path, _opened(path, load))
 
 
 def open_predicted_reference(settings: RunSettings, path: str) -> Evaluation:
     """What predictions are compared with, out of a state file of any kind; as above."""
-    return _checked(settings, path, load_any(path))
+    return _checked(settings, path, _opened(path, load_any))
+
+
+def _opened(path: str, read: Callable[[str], _Loaded]) -> _Loaded:
+    """The state of a file, read once by the checks, snapshots and alerts of a run."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return read(path)  # which says why
+    found: _Loaded = _read(read, path, about.st_ino, about.st_size, about.st_mtime_ns)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _read(read: Callable[[str], Any], path: str, *version: int) -> Any:
+    return read(path)
 
 
 def _checked(settings: RunSettings, path: str, reference: _Loaded) -> _Loaded:

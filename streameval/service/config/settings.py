@@ -24,6 +24,7 @@ from streameval.service.config.source_settings import (
     about,
 )
 from streameval.tasks.registry import task_names
+from streameval.uncertainty.interval import DEFAULT_LEVEL
 from streameval.windows.kinds import KINDS
 
 LABEL_COVERAGE = "label_coverage"
@@ -482,7 +483,8 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         ),
     ] = "value"
     level: Annotated[
-        float | None, about("The level of that interval. Not set: `intervals`, or 0.95.", 0.99)
+        float | None,
+        about(f"The level of that interval. Not set: `intervals`, or {DEFAULT_LEVEL}.", 0.99),
     ] = None
     against: Annotated[
         Literal["previous"] | None,
@@ -554,7 +556,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         float | bool,
         about("""The level of the confidence intervals that are published with the metrics; `false`:
         none."""),
-    ] = 0.95
+    ] = DEFAULT_LEVEL
     evaluator: EvaluatorSettings = EvaluatorSettings()
     window: list[WindowSettings] = msgspec.field(
         default_factory=lambda: [WindowSettings(name="all")]
@@ -586,7 +588,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 def level_of_alert(alert: AlertSettings, settings: RunSettings) -> float:
     """The level of the interval that an alert looks at."""
-    return alert.level or interval_level(settings) or 0.95
+    return alert.level or interval_level(settings) or DEFAULT_LEVEL
 
 
 def interval_level(settings: RunSettings) -> float | None:

@@ -68,16 +68,12 @@ from streameval.service.publish.snapshot import (
     finite,
 )
 from streameval.service.store.valid_from import ValidFrom, note_valid_from
+from streameval.states.prediction_histogram import PredictionHistogram
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.differences import sides
-from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.interval import DEFAULT_LEVEL, Interval
 from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
 from streameval.windows import window_spec
-
-_LEVEL = 0.95
-"""The level of differences of models in a run whose intervals are off."""
-
-_CURVE_POINTS = 500
 
 _CLASSES = 100
 
@@ -514,7 +510,7 @@ class SnapshotBuilder:
         """The main metrics of every model, and the differences by tests that have a formula."""
         # Metrics of labels have few joint cells, from which a bootstrap takes some 30 ms; from
         # those of scores it takes minutes.
-        level = self._level or _LEVEL
+        level = self._level or DEFAULT_LEVEL
         task = self._settings.evaluator.task
         first, *others = view.models
         values: dict[str, dict[str, float | None]] = {}
@@ -742,9 +738,9 @@ def _thinned(curve: Any) -> Any:
     """The curve with at most 500 points: both ends, and others evenly between."""
     columns = curve.columns()
     length = max(map(len, columns.values()))
-    if length <= _CURVE_POINTS:
+    if length <= PredictionHistogram.MOST:
         return curve
-    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64))
+    kept = np.unique(np.linspace(0, length - 1, PredictionHistogram.MOST).astype(np.int64))
     # Precision and recall have a last point more than there are thresholds.
     thin = {name: column[kept[kept < len(column)]] for name, column in columns.items()}
     return dataclasses.replace(curve, **thin)

@@ -40,14 +40,11 @@ from streameval.service.publish.snapshot import (
 )
 from streameval.uncertainty.drift import DRIFTS
 from streameval.uncertainty.estimate_check import check_estimates
-from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.interval import DEFAULT_LEVEL, Interval
 from streameval.windows.panes import Panes
 from streameval.windows.window import PaneMark
 
 log = logging.getLogger(__name__)
-
-_LEVEL = 0.95
-"""The level of expected metrics in a run whose intervals are off."""
 
 _PANES = 200
 """The newest panes that a report has, and that are compared with their estimates."""
@@ -120,7 +117,7 @@ class PredictionReports:
         self._clock = clock
         self._events = object()
         self._evaluators = evaluators
-        self._level = interval_level(settings) or _LEVEL
+        self._level = interval_level(settings) or DEFAULT_LEVEL
         watched = [PredictedMetric.of(alert.metric) for alert in settings.alert]
         names = [one.name for one in watched if one is not None and one.kind == "expected"]
         self._expected = list(dict.fromkeys([*main_metrics(settings), *names]))

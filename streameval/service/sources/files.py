@@ -95,9 +95,10 @@ class FilesSource:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._handles = handles or (256 if limit < 0 else max(4, min(256, limit // 4)))
         """Most files that are kept open."""
-        self._known = KnownFiles()
-        self._known.is_matched = lambda path: self._kind(path) is not None
-        self._known.is_rotated = lambda path: bool(self._bases(path))
+        self._known = KnownFiles(
+            is_matched=lambda path: self._kind(path) is not None,
+            is_rotated=lambda path: bool(self._bases(path)),
+        )
         self._files: dict[str, FollowedFile] = {}
         self._open: dict[FollowedFile, None] = {}
         """Readers that have a file open, the last one read at the end."""

@@ -7,6 +7,7 @@ look-up by inode is a dictionary's, one by content compares the files with the s
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -148,29 +149,30 @@ class FileMatch(NamedTuple):
 class KnownFiles:
     """Marks of all files that were read, found by inode and by content."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, is_matched: Callable[[Path], bool], is_rotated: Callable[[Path], bool]
+    ) -> None:
         self._all: dict[int, KnownFile] = {}
         self._by_id: dict[Inode, KnownFile] = {}
         self._heads: dict[str, list[KnownFile]] = {}
-        self._number = 0
+        self._numbers = itertools.count()
         self.directories: set[Path] = set()
         """Directories that are searched for files under other names."""
         self.claimed: dict[Inode, KnownFile] = {}
         """The files that readers are reading."""
-        self.is_matched: Callable[[Path], bool] = lambda path: False
+        self.is_matched = is_matched
         """Whether a pattern finds a file, so that it is read in any case."""
-        self.is_rotated: Callable[[Path], bool] = lambda path: False
+        self.is_rotated = is_rotated
         """Whether a file was rotated from the name of a reader, by its own name."""
         self.changed = False
         """Whether :meth:`text` differs from the stored one."""
 
     def add(self, mark: Mark, *, current: bool = False) -> KnownFile:
         """Add a file."""
-        self._number += 1
-        known = KnownFile(mark, self._number, current)
+        known = KnownFile(mark, next(self._numbers), current)
         self._all[known.number] = known
         self._index(known)
-        self.changed |= not current and mark.offset > 0
+        self.changed |= bool(mark.offset) and not current
         return known
 
     def _index(self, known: KnownFile) -> None:
@@ -194,7 +196,7 @@ class KnownFiles:
             known.mark = mark
             self._index(known)
         known.mark = mark
-        self.changed |= not known.current and mark.offset > 0
+        self.changed |= bool(mark.offset) and not known.current
 
     def advance(self, known: KnownFile, mark: Mark) -> None:
         """Replace the marks of a file that was read further, and of its copies."""
