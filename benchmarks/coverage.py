@@ -698,17 +698,29 @@ def _first_drifts(name: str, now: np.ndarray, reference: np.ndarray) -> dict[str
     counts = [np.cumsum(side[:, None] == values, axis=0) for side in (now, reference)]
     n = np.arange(1, len(now) + 1)
     if name == "ks":
-        gaps = np.abs(np.cumsum(counts[0], axis=1) - np.cumsum(counts[1], axis=1)).max(axis=1) / n
-        # The bands of both sides are apart where n·D² is at least 25.6.
-        likely = {"auto": gaps**2 * n / 2 >= 1.8, "anytime": gaps**2 * n >= 25}
+        squares = (np.cumsum(counts[0] - counts[1], axis=1) ** 2).max(axis=1) / n
+        # K² = n·D²/2 is 1.8444 at .05. The bands are 0.85·√((ln ln(e·n) + 0.8·ln(3224/.05))/n)
+        # wide each, and apart where n·D² is above 4·0.85² times what is under the root, times n.
+        likely = {
+            "auto": squares >= 2 * 1.844,
+            "anytime": squares >= 2.89 * (np.log1p(np.log(n)) + 8.859),
+        }
     else:
         differ, both = (counts[0] - counts[1]) ** 2, sum(counts)
-        # A label's two sequences are apart only if n·KL of its shares is above 2·ln(24/.05), and
-        # KL(p, r) is at most (p − r)² / (r·(1 − r)).
-        spread = np.minimum(*(side * (n[:, None] - side) for side in counts))
+        # The .05 quantiles of chi-squared are 3.8415 and 5.9915, of two and three labels so far.
+        limits = np.array([math.inf, math.inf, 3.841, 5.991])[(both > 0).sum(axis=1)]
+        # Two sequences are disjoint only if one of them lacks the pooled share p, as every share:
+        # B(k + ½, n − k + ½)/(π·p^k·(1 − p)^(n − k)) is then 24/.05 or more, at three labels.
+        beta = np.concatenate([[0.0], np.cumsum(np.log(n - 0.5))])
+        trials, factorial = n[:, None], np.cumsum(np.log(n))[:, None]
+        p = (both + 0.5) / (2 * trials + 1)
+        outside = [
+            beta[k] + beta[trials - k] - factorial - k * np.log(p) - (trials - k) * np.log1p(-p)
+            for k in counts
+        ]
         likely = {
-            "auto": (differ / np.maximum(both, 1)).sum(axis=1) >= 3.8,
-            "anytime": (differ * n[:, None] >= 12 * spread).any(axis=1),
+            "auto": (differ / np.maximum(both, 1)).sum(axis=1) >= limits,
+            "anytime": (np.maximum(*outside) >= math.log(24 / 0.05) - 1e-6).any(axis=1),
         }
     found = dict.fromkeys(_DRIFT_METHODS, math.inf)
     for method, looks in likely.items():

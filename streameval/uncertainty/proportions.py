@@ -77,10 +77,10 @@ def beyond_log(x: float) -> float:
     if abs(x) > 0.1:
         return x - math.log1p(x)
     # x²/2 − x³/3 + x⁴/4 − …: the seventeenth term is below the last bit.
-    total = 0.0
-    for power in range(17, 1, -1):
-        total = 1 / power - x * total
-    return x * x * total
+    # Written out: ends at every look are made of it, and a loop takes three times as long.
+    last = 1 / 12 - x * (1 / 13 - x * (1 / 14 - x * (1 / 15 - x * (1 / 16 - x * (1 / 17)))))
+    middle = 1 / 7 - x * (1 / 8 - x * (1 / 9 - x * (1 / 10 - x * (1 / 11 - x * last))))
+    return x * x * (1 / 2 - x * (1 / 3 - x * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x * middle)))))
 
 
 def stirling_remainder(x: float) -> float:
