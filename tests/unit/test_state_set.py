@@ -100,6 +100,9 @@ def test_a_full_class_is_refused_and_the_other_is_not() -> None:
     state_set = almost_full("binary")
     refused = agree(state_set, state_set.check, state_set.update, (1, 1, 0.5, HEAVY))
     assert "at most 4611686018427387903" in str(refused)
+    yes = np.array([True])
+    heavy = EventBatch(yes, yes, np.array([0.5]), np.array([HEAVY]))
+    assert agree(state_set, state_set.check_many, state_set.update_many, (heavy,)) == refused
     assert agree(state_set, state_set.check, state_set.update, (1, 1, None, HEAVY)) is None
     assert agree(state_set, state_set.check, state_set.update, (1, 1, 0.5, HEAVY - 1)) is None
     assert agree(state_set, state_set.check, state_set.update, (0, 1, 0.5, HEAVY - 1)) is None
