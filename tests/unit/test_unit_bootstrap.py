@@ -279,15 +279,6 @@ def test_values_of_units_are_those_of_slices() -> None:
     assert other != evs[0]
 
 
-def test_without_the_option_nothing_is_written() -> None:
-    ev = se.Evaluator()
-    ev.update(1, 1)
-    assert "bootstrap" not in ev.to_state()["options"]
-    assert "bootstrap" not in ev.options
-    written = se.Evaluator(bootstrap=FEW).options["bootstrap"]
-    assert written == {"replicates": 20, "unit": "user"}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
