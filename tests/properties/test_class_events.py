@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from random import Random
 from typing import Any
 from unittest import mock
 
@@ -13,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval import Evaluator
 from streameval.errors import InputError
-from streameval.states import class_probability, class_scores
+from streameval.states import class_probability
 from streameval.states.backend import backend
 from streameval.states.class_events import COMPILED, plain_event
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.sums.loss_terms import event_terms, loss_units
 from streameval.tasks.multiclass import ClassInput
-from tests.support.class_batch import class_batch
 
 
 def test_it_is_compiled_with_the_index() -> None:
@@ -124,87 +119,6 @@ def test_sums_have_the_bits_of_python(
             compiled = compiled.copy()
     assert compiled.to_state() == portable.to_state()
     compiled._check()
-
-
-@settings(max_examples=40)
-@given(
-    st.integers(1, 6),
-    st.integers(1, 9),
-    st.integers(0, 2**32),
-    st.sampled_from([None, 1, 2]),
-)
-def test_batches_have_the_bits_of_single_events(
-    classes: int, size: int, seed: int, weight: int | None
-) -> None:
-    rng = np.random.default_rng(seed)
-    parts = rng.choice([0.0, 1.0, 2.0, rng.random()], (size, classes))
-    parts[:, rng.integers(classes)] += 1.0
-    matrix = parts / parts.sum(axis=1, keepdims=True)
-    labels = rng.permutation(classes + 1)
-    true = rng.choice(labels, size)
-    predicted = rng.choice(labels, size) if seed % 2 else None
-    weights = None if weight is None else [weight] * size
-    batch = class_batch(true, matrix, labels[:classes].tolist(), weights, predicted)
-    whole, single = ClassProbabilitySums(4), ClassProbabilitySums(4)
-    with mock.patch.object(class_probability, "COMPILED", None):
-        portable = ClassProbabilitySums(4)
-    for sums in (whole, portable):
-        sums.update_many(batch)
-    turned = replace(batch, score=np.asfortranarray(batch.score))
-    by_column = ClassProbabilitySums(4)
-    by_column.update_many(turned)
-    assert by_column == whole
-    for event in batch.events():
-        single.update(event.y_true, event.score, event.weight, event.y_pred)
-    assert whole.to_state() == portable.to_state() == single.to_state()
-
-
-def _refusal(method: Callable[..., None], **event: Any) -> str:
-    """What an event is refused with; empty where it is not."""
-    try:
-        method(**event)
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.sampled_from([None, None, 1024]))
-def test_the_fast_path_counts_an_event_as_the_states_do(
-    seed: int, closed: bool, ranked_only: bool, max_scores: int | None
-) -> None:
-    rng = Random(seed)
-    options: dict[str, Any] = {"bins": 4, "max_scores": max_scores}
-    options["labels"] = ["a", "b", "c"] if closed else None
-    options["metrics"] = ["roc_auc_ovr", "accuracy"] if ranked_only else None
-    with mock.patch.object(class_scores, "_EVENTS_MOST", 5):
-        together, apart = (Evaluator("multiclass", **options) for _ in range(2))
-        apart._fast = False
-        for _ in range(50):
-            shares = [rng.choice([0.0, 1.0, rng.random()]) + 2**-9 for _ in "abc"]
-            named = rng.choice(["abc"] * 8 + ["ab", "d"])
-            proba = {
-                label: share / sum(shares) for label, share in zip(named, shares, strict=False)
-            }
-            event: dict[str, Any] = {"y_true": rng.choice("aaabbbcccd"), "proba": proba}
-            event["y_pred"] = rng.choice([*"aaabbbcccz", None, None])
-            event["weight"] = rng.choice([1] * 16 + [2, 2, 2**40, 0.5])
-            refused = _refusal(together.update, **event)
-            assert refused == _refusal(apart.update, **event)
-            step = rng.choice(["", "", "read", "read", "revert", "merge", "copy"])
-            if step == "read":
-                for name in ("roc_auc_ovr", "accuracy"):
-                    assert repr(together[name]) == repr(apart[name])
-            elif step == "revert" and not refused and apart.has_whole_weights:
-                together.revert(**event)
-                apart.revert(**event)
-            elif step == "merge" and apart.confusion.total < 2**45:
-                together.merge(together.copy(), allow_overlap=True)
-                apart.merge(apart.copy(), allow_overlap=True)
-            elif step == "copy":
-                together = together.copy()
-        assert together.to_bytes() == apart.to_bytes()
-        together._check()
 
 
 @pytest.mark.skipif(COMPILED is None, reason="of the compiled code")

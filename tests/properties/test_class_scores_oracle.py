@@ -131,7 +131,7 @@ def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_any_calls_leave_the_scores_of_the_events(signed: bool, seed: int) -> None:
     rng = random.Random(seed)
@@ -141,7 +141,7 @@ def test_any_calls_leave_the_scores_of_the_events(signed: bool, seed: int) -> No
     # Some sequences stay short, so that labels and scores often vanish.
     calls = ["update"] * 6 + ["revert"] * rng.choice([2, 6]) + ["swap"] * 3 + ["copy"]
     calls += rng.choice([[], ["batch", "merge", "subtract"]])
-    for _ in range(60):
+    for _ in range(40):
         call = rng.choice(calls)
         if call == "update":
             event = random_event(rng, signed=signed)
@@ -184,6 +184,8 @@ def test_any_calls_leave_the_scores_of_the_events(signed: bool, seed: int) -> No
         elif call == "copy":
             state, left = state.copy(), state
             left.update(*random_event(rng, signed=signed))
+            if events and columns.holds(events[-1]):
+                left.revert(*events[-1])
         reading = rng.random()
         if reading < 0.3:
             assert_wins(state, columns, rng)
@@ -199,7 +201,7 @@ def test_any_calls_leave_the_scores_of_the_events(signed: bool, seed: int) -> No
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_zeros_of_fractional_weights_are_those_of_the_events(signed: bool, seed: int) -> None:
     rng = random.Random(seed)

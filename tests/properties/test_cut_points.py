@@ -26,29 +26,18 @@ from streameval.metrics.cut_points import (
     youden_cut,
 )
 from streameval.metrics.undefined import Undefined
-from tests.properties.test_metrics_ranking import index_of
+from streameval.states.score_index import ScoreIndex
+from tests.properties.test_metrics_ranking import BOTH_CLASSES, Event, counts_falling, index_of
 
-Event = tuple[bool, float, int]
 Counts = tuple[int, int, int, int]
-
-SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
-BOTH_CLASSES = st.lists(st.tuples(st.booleans(), SCORES, st.integers(1, 3)), max_size=25).filter(
-    lambda events: len({positive for positive, *_ in events}) == 2
-)
 
 FOUR = [(False, 0.1, 1), (False, 0.4, 1), (True, 0.35, 1), (True, 0.8, 1)]
 
 
 def candidates(events: list[Event]) -> list[tuple[float, Counts]]:
-    thresholds = [math.inf, *sorted({score for _, score, _ in events}, reverse=True)]
-    rows = []
-    for threshold in thresholds:
-        counts = [0, 0, 0, 0]
-        for positive, score, weight in events:
-            called = score >= threshold
-            counts[(0 if called else 2) if positive else (1 if called else 3)] += weight
-        rows.append((threshold, tuple(counts)))
-    return rows
+    rows = counts_falling(events)
+    _, positives, negatives = rows[-1]
+    return [(at, (tp, fp, positives - tp, negatives - fp)) for at, tp, fp in rows]
 
 
 def best(events: list[Event], merit: Callable[[Counts], Fraction | None]) -> tuple[Any, ...]:
@@ -62,31 +51,57 @@ def best(events: list[Event], merit: Callable[[Counts], Fraction | None]) -> tup
     return found
 
 
-def youden(counts: Counts) -> Fraction:
-    tp, fp, fn, tn = counts
+def youden(tp: int, fp: int, fn: int, tn: int) -> Fraction:
     return Fraction(tp, tp + fn) - Fraction(fp, fp + tn)
 
 
-@settings(max_examples=60)
-@given(BOTH_CLASSES)
-def test_youden(events: list[Event]) -> None:
-    *where, value = best(events, youden)
-    assert youden_cut(index_of(events)) == (*where, float(value))
-
-
-@settings(max_examples=60)
-@given(BOTH_CLASSES, st.sampled_from([1, 2, 0.5, 3]))
-def test_fbeta(events: list[Event], beta: float) -> None:
+def f_score(tp: int, fp: int, fn: int, tn: int, beta: float = 1) -> Fraction:
     square = Fraction(beta) ** 2
+    return (1 + square) * tp / ((1 + square) * tp + square * fn + fp)
 
-    def merit(counts: Counts) -> Fraction:
-        tp, fp, fn, _ = counts
-        return (1 + square) * tp / ((1 + square) * tp + square * fn + fp)
 
-    *where, value = best(events, merit)
-    assert fbeta_cut(index_of(events), beta) == (*where, float(value))
-    if beta == 1:
-        assert f1_cut(index_of(events)) == (*where, float(value))
+def saved(tp: int, fp: int, fn: int, tn: int, c_fp: int, c_fn: int) -> Fraction:
+    """The mean cost, negative: of costs the least is best."""
+    return -Fraction(c_fp * fp + c_fn * fn, tp + fp + fn + tn)
+
+
+def recall_with_precision(tp: int, fp: int, fn: int, tn: int, precision: float) -> Fraction | None:
+    return Fraction(tp, tp + fn) if tp + fp and tp / (tp + fp) >= precision else None
+
+
+def recall_with_fpr(tp: int, fp: int, fn: int, tn: int, fpr: float) -> Fraction | None:
+    return Fraction(tp, tp + fn) if fp / (fp + tn) <= fpr else None
+
+
+MERITS: dict[Any, tuple[Callable[..., Fraction | None], dict[str, list[float]]]] = {
+    youden_cut: (youden, {}),
+    f1_cut: (f_score, {}),
+    fbeta_cut: (f_score, {"beta": [1, 2, 0.5, 3]}),
+    cost_cut: (saved, {"c_fp": [0, 1, 2, 5], "c_fn": [0, 1, 3]}),
+    precision_cut: (recall_with_precision, {"precision": [0.0, 0.25, 0.5, 0.6, 0.75, 1.0]}),
+    fpr_cut: (recall_with_fpr, {"fpr": [0.0, 0.1, 0.25, 0.3, 0.5, 1.0]}),
+}
+
+
+@pytest.mark.parametrize("rule", MERITS, ids=lambda rule: rule.__name__)
+@settings(max_examples=60)
+@given(events=BOTH_CLASSES, data=st.data())
+def test_the_cut_is_the_highest_of_the_largest_merit(
+    rule: Any, events: list[Event], data: st.DataObject
+) -> None:
+    merit, choices = MERITS[rule]
+    options = {name: data.draw(st.sampled_from(values)) for name, values in choices.items()}
+    cut = rule(index_of(events), **options)
+    rows = candidates(events)
+    if all(merit(*counts, **options) is None for _, counts in rows):
+        highest = max(tp / (tp + fp) for _, (tp, fp, *_) in rows[1:])
+        least = options["precision"]
+        assert cut.reason == (
+            f"no threshold has a precision of {least} or more; the highest is {highest}"
+        )
+    else:
+        *where, value = best(events, lambda counts: merit(*counts, **options))
+        assert cut == (*where, float(-value if rule is cost_cut else value))
 
 
 @settings(max_examples=60)
@@ -115,79 +130,27 @@ def test_mcc(events: list[Event]) -> None:
     assert cut.value == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60)
-@given(BOTH_CLASSES, st.integers(0, 5), st.integers(0, 5))
-def test_cost(events: list[Event], c_fp: int, c_fn: int) -> None:
-    total = sum(weight for *_, weight in events)
-    *where, merit = best(
-        events, lambda counts: -Fraction(c_fp * counts[1] + c_fn * counts[2], total)
-    )
-    assert cost_cut(index_of(events), c_fp=c_fp, c_fn=c_fn) == (*where, float(-merit))
-
-
-@settings(max_examples=60)
-@given(BOTH_CLASSES, st.sampled_from([0.0, 0.25, 0.5, 0.6, 0.75, 1.0]))
-def test_precision_at_least(events: list[Event], least: float) -> None:
-    def merit(counts: Counts) -> Fraction | None:
-        tp, fp, fn, _ = counts
-        return Fraction(tp, tp + fn) if tp + fp and tp / (tp + fp) >= least else None
-
-    cut = precision_cut(index_of(events), least)
-    if all(merit(counts) is None for _, counts in candidates(events)):
-        highest = max(tp / (tp + fp) for _, (tp, fp, *_) in candidates(events)[1:])
-        assert cut.reason == (
-            f"no threshold has a precision of {least} or more; the highest is {highest}"
-        )
-    else:
-        *where, value = best(events, merit)
-        assert cut == (*where, float(value))
-
-
-@settings(max_examples=60)
-@given(BOTH_CLASSES, st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 1.0]))
-def test_fpr_at_most(events: list[Event], most: float) -> None:
-    def merit(counts: Counts) -> Fraction | None:
-        tp, fp, fn, tn = counts
-        return Fraction(tp, tp + fn) if fp / (fp + tn) <= most else None
-
-    *where, value = best(events, merit)
-    assert fpr_cut(index_of(events), most) == (*where, float(value))
-
-
 @settings(max_examples=25)
 @given(BOTH_CLASSES)
-def test_huge_weights_pass_int64_unharmed(events: list[Event]) -> None:
-    times = 2**51
-    index = index_of(events)
-    huge = index_of([(positive, score, weight * times) for positive, score, weight in events])
+def test_weights_and_options_of_any_size_find_the_same_cut(events: list[Event]) -> None:
+    def times(factor: float) -> ScoreIndex:
+        return index_of([(positive, score, w * factor) for positive, score, w in events])  # type: ignore[misc]
+
+    index, large, huge, quarters = (times(factor) for factor in (1, 2**40, 2**51, 0.25))
     for name, rule in CUT_POINTS.items():
         cut, same = rule(huge), rule(index)
         if same.reason:
             assert cut.reason == same.reason
             continue
         assert (cut.threshold, cut.value) == (same.threshold, same.value), name
-        assert cut[1:5] == tuple(count * times for count in same[1:5])
-
-
-@settings(max_examples=25)
-@given(BOTH_CLASSES)
-def test_huge_options_pass_int64_unharmed(events: list[Event]) -> None:
-    index = index_of([(positive, score, weight * 2**40) for positive, score, weight in events])
+        assert cut[1:5] == tuple(count * 2**51 for count in same[1:5])
     for c_fp, c_fn in ((10**12, 1), (1, 10**12), (10**12, 10**12)):
-        cut = cost_cut(index, c_fp=c_fp, c_fn=c_fn)
-        same = cost_cut(index_of(events), c_fp=c_fp, c_fn=c_fn)
+        cut, same = (cost_cut(each, c_fp=c_fp, c_fn=c_fn) for each in (large, index))
         assert (cut.threshold, cut.value) == (same.threshold, same.value)
-    assert fbeta_cut(index, 10**6).value == fbeta_cut(index_of(events), 10**6).value
-    assert fbeta_cut(index, 10**20).value == pytest.approx(1)
-
-
-@settings(max_examples=25)
-@given(BOTH_CLASSES)
-def test_fractional_weights_reach_the_same_merit(events: list[Event]) -> None:
-    index = index_of(events)
-    scaled = index_of([(positive, score, weight / 4) for positive, score, weight in events])
+    assert fbeta_cut(large, 10**6).value == fbeta_cut(index, 10**6).value
+    assert fbeta_cut(large, 10**20).value == pytest.approx(1)
     for rule in (youden_cut, f1_cut, mcc_cut, cost_cut):
-        assert rule(scaled).value == pytest.approx(rule(index).value, abs=1e-9, nan_ok=True)
+        assert rule(quarters).value == pytest.approx(rule(index).value, abs=1e-9, nan_ok=True)
 
 
 def test_nothing_is_called_positive_where_that_is_cheapest() -> None:

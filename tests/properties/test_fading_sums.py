@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 from unittest import mock
@@ -65,14 +66,6 @@ def timed_calls(draw: Any, events: Any = events) -> list[tuple[str, Any]]:
     return calls
 
 
-def feed(ev: se.Evaluator, event: Given, *, timed: bool, revert: bool = False) -> None:
-    call = ev.revert if revert else ev.update
-    given = {"y_true": event.true, "score": event.score, "weight": event.weight}
-    if event.score is None:
-        given["y_pred"] = event.predicted
-    call(**given, **({"event_time": event.moment} if timed else {}))
-
-
 def check(ev: se.Evaluator, oracle: Oracle, names: list[str]) -> None:
     if oracle.latest is None:
         return
@@ -88,6 +81,38 @@ def check(ev: se.Evaluator, oracle: Oracle, names: list[str]) -> None:
             assert ev.report([name]).rows[0].value == value
 
 
+def follow(
+    calls: list[tuple[str, Any]],
+    opened: Callable[[], se.Evaluator],
+    count: Callable[..., list[Given]],
+    check: Callable[[se.Evaluator, Oracle], None],
+    *,
+    every: bool,
+) -> None:
+    """Make the calls of an evaluator and of the oracle; compare them each time, or at reads."""
+    ev, oracle = opened(), Oracle(HOUR)
+    for kind, what in calls:
+        if kind in ("one", "many", "merge"):
+            counting, some = opened() if kind == "merge" else ev, [what] if kind == "one" else what
+            for event in count(counting, some, by_columns=kind == "many"):
+                oracle.add(event)
+            if kind == "merge":
+                ev.merge(counting)
+        elif kind == "revert":
+            kept = oracle.kept() if oracle.events else []
+            if kept:
+                event = kept[what % len(kept)][0]
+                count(ev, [event], revert=True)
+                oracle.events.remove(event)
+        elif kind == "restore":
+            ev = se.from_bytes(ev.to_bytes())
+        if every or kind == "read":
+            check(ev, oracle)
+    check(ev, oracle)
+    ev._check()
+    check(se.from_bytes(ev.to_bytes()), oracle)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     timed_calls(), st.sampled_from([["roc_auc"], ["accuracy", "f1"], ["log_loss"], None]),
@@ -97,47 +122,30 @@ def test_the_answers_are_those_of_all_events_anew(
     calls: list[tuple[str, Any]], metrics: list[str] | None, every: bool
 ) -> None:
     def opened() -> se.Evaluator:
-        window = se.Fading("1h")
-        return se.Evaluator(window=window, time_unit="us", metrics=metrics, slices=())
+        return se.Evaluator(window=se.Fading("1h"), time_unit="us", metrics=metrics)
 
-    names = metrics or NAMES
-    ev, oracle = opened(), Oracle(HOUR)
-    scored = metrics in (["roc_auc"], ["log_loss"])
-    for kind, what in calls:
-        if kind == "one" and (what.score is not None or not scored):
-            feed(ev, what, timed=True)
-            oracle.add(what)
-        elif kind == "many":
-            run = [event for event in what if event.score is not None]
-            if run:
-                ev.update_many(
-                    [event.true for event in run],
-                    score=[event.score for event in run],
-                    weight=[event.weight for event in run],
-                    event_time=[event.moment for event in run],
-                )
-                for event in run:
-                    oracle.add(event)
-        elif kind == "merge":
-            shard = opened()
-            run = [event for event in what if event.score is not None or not scored]
-            for event in run:
-                feed(shard, event, timed=True)
-                oracle.add(event)
-            ev.merge(shard)
-        elif kind == "revert":
-            kept = oracle.kept() if oracle.events else []
-            if kept:
-                event = kept[what % len(kept)][0]
-                feed(ev, event, timed=True, revert=True)
-                oracle.events.remove(event)
-        elif kind == "restore":
-            ev = se.from_bytes(ev.to_bytes())
-        if every or kind == "read":
-            check(ev, oracle, names)
-    check(ev, oracle, names)
-    ev._check()
-    check(se.from_bytes(ev.to_bytes()), oracle, names)
+    def count(
+        ev: se.Evaluator, events: list[Given], *, by_columns: bool = False, revert: bool = False
+    ) -> list[Given]:
+        """Those that were counted: columns, and metrics of scores, need scores."""
+        scored = by_columns or metrics in (["roc_auc"], ["log_loss"])
+        run = [event for event in events if event.score is not None or not scored]
+        if by_columns and run:
+            ev.update_many(
+                [event.true for event in run],
+                score=[event.score for event in run],
+                weight=[event.weight for event in run],
+                event_time=[event.moment for event in run],
+            )
+        for event in run if not by_columns else ():
+            given = {"score": event.score, "weight": event.weight, "event_time": event.moment}
+            given["y_pred"] = event.predicted if event.score is None else None
+            (ev.revert if revert else ev.update)(event.true, **given)
+        return run
+
+    follow(
+        calls, opened, count, lambda ev, oracle: check(ev, oracle, metrics or NAMES), every=every
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -148,56 +156,38 @@ def test_the_answers_of_several_classes_are_those_of_all_events_anew(
     def opened() -> se.Evaluator:
         return se.Evaluator(task="multiclass", window=se.Fading("1h"), time_unit="us")
 
-    def count(ev: se.Evaluator, event: Given, *, revert: bool = False) -> None:
-        given = {"proba": event.score, "weight": event.weight, "event_time": event.moment}
-        (ev.revert if revert else ev.update)(event.true, event.predicted, **given)
+    def count(
+        ev: se.Evaluator, events: list[Given], *, by_columns: bool = False, revert: bool = False
+    ) -> list[Given]:
+        for event in events:
+            given = {"proba": event.score, "weight": event.weight, "event_time": event.moment}
+            (ev.revert if revert else ev.update)(event.true, event.predicted, **given)
+        return events
 
-    def check_classes() -> None:
-        if oracle.latest is None or not oracle.kept():
-            return
-        losses, areas = oracle.class_values()
-        for name, expected in losses.items():
-            assert repr(ev[name]) == repr(expected) == repr(ev.value(name)), name
-        found = ev.value("roc_auc_ovr", average=None)
-        assert {label: repr(one) for label, one in found.items()} == {
-            label: repr(one) for label, one in areas.items()
-        }
-        defined = [one for one in areas.values() if not math.isnan(one)]
-        mean = sum(defined) / len(defined) if defined else math.nan
-        assert ev["roc_auc_ovr"] == pytest.approx(mean, abs=1e-15, nan_ok=True)
-        assert repr(ev["roc_auc_ovr"]) == repr(ev.value("roc_auc_ovr"))
+    follow(calls, opened, count, check_classes, every=every)
 
-    ev, oracle = opened(), Oracle(HOUR)
-    for kind, what in calls:
-        if kind == "one":
-            count(ev, what)
-            oracle.add(what)
-        elif kind in ("many", "merge"):
-            shard = ev if kind == "many" else opened()
-            for event in what:
-                count(shard, event)
-                oracle.add(event)
-            if kind == "merge":
-                ev.merge(shard)
-        elif kind == "revert":
-            kept = oracle.kept() if oracle.events else []
-            if kept:
-                event = kept[what % len(kept)][0]
-                count(ev, event, revert=True)
-                oracle.events.remove(event)
-        elif kind == "restore":
-            ev = se.from_bytes(ev.to_bytes())
-        if every or kind == "read":
-            check_classes()
-    check_classes()
-    ev._check()
+
+def check_classes(ev: se.Evaluator, oracle: Oracle) -> None:
+    if oracle.latest is None or not oracle.kept():
+        return
+    losses, areas = oracle.class_values()
+    for name, expected in losses.items():
+        assert repr(ev[name]) == repr(expected) == repr(ev.value(name)), name
+    found = ev.value("roc_auc_ovr", average=None)
+    assert {label: repr(one) for label, one in found.items()} == {
+        label: repr(one) for label, one in areas.items()
+    }
+    defined = [one for one in areas.values() if not math.isnan(one)]
+    mean = sum(defined) / len(defined) if defined else math.nan
+    assert ev["roc_auc_ovr"] == pytest.approx(mean, abs=1e-15, nan_ok=True)
+    assert repr(ev["roc_auc_ovr"]) == repr(ev.value("roc_auc_ovr"))
 
 
 @st.composite
 def plain_calls(draw: Any) -> list[Given]:
     """Events in order, most of them plain, at moments that pass from epoch to epoch."""
     moment, run = START, []
-    for _ in range(draw(st.integers(1, 150))):
+    for _ in range(draw(st.integers(1, 60))):
         moment += draw(st.sampled_from([0, 1, HOUR // 5, HOUR // 5, HOUR, 3 * HOUR, 66 * HOUR]))
         run.append(draw(events(st.just(moment))))
     return run
@@ -223,10 +213,7 @@ def test_plain_events_are_counted_as_all_others_are(
         where = {"slices": {"part": n % 3}} if sliced else {}
         if timed:
             where["event_time"] = event.moment
-        if n % 5 == 0:
-            score, weight = event.score, event.weight
-        else:
-            score, weight = event.score, 1
+        score, weight = event.score, event.weight if n % 5 == 0 else 1
         given = {"score": score} if score is not None else {"y_pred": event.predicted}
         one.update(event.true, **given, weight=weight, **where)
         columns = {name: [value] for name, value in (given | where).items() if name != "slices"}

@@ -41,16 +41,6 @@ def test_values_of_each_class(case, name):
         assert each[label] == pytest.approx(float(expected), rel=0, abs=case.tolerance)
 
 
-@pytest.mark.parametrize("case", [case for case in golden.LABEL_CASES if case.columns], ids=name_of)
-def test_columns_give_the_confusion(case):
-    batch, one_by_one = ConfusionCounts(), ConfusionCounts()
-    batch.update_many(*case.columns)
-    for y_true, y_pred in zip(*case.columns, strict=True):
-        one_by_one.update(y_true, y_pred)
-    for counts in (batch, one_by_one):
-        assert counts.to_array(case.labels).tolist() == [list(row) for row in case.confusion]
-
-
 def test_ten_labels_as_a_binary_task():
     case = next(case for case in golden.LABEL_CASES if case.name == "ten labels")
     counts = ConfusionCounts.from_matrix(case.confusion, case.labels)
@@ -95,13 +85,3 @@ def test_trapezoids_of_tied_scores():
     areas = np.diff(curve.fpr) * (curve.tpr[1:] + curve.tpr[:-1]) / 2
     expected = [float(area) for area in golden.TIED_SCORES_TRAPEZOIDS]
     assert areas[areas > 0].tolist() == pytest.approx(expected, abs=1e-12)
-
-
-# The laws that go with the examples, on any events.
-
-
-def counted(events, exchange=False) -> ConfusionCounts:
-    counts = ConfusionCounts()
-    for y_true, y_pred in events:
-        counts.update(1 - y_true if exchange else y_true, 1 - y_pred if exchange else y_pred)
-    return counts

@@ -17,21 +17,9 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name, slice_value
-from tests.support.window_model import Item, binary_stream
 
 DIMENSIONS = ("country", ("country", "model"))
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
-
-
-def sliced(n: int, seed: int, countries: int = 4) -> list[Item]:
-    rng = np.random.default_rng(seed)
-    return [
-        Item(
-            item.y_true, item.score, time=item.time,
-            slices={"country": f"c{rng.integers(countries)}", "model": int(rng.integers(2))},
-        )
-        for item in binary_stream(n, seed)
-    ]  # fmt: skip
 
 
 def opened(window: Any = None, **options: Any) -> se.Evaluator:
@@ -78,26 +66,6 @@ def test_other_in_a_fresh_evaluator_is_not_counted_as_a_slice() -> None:
     ev._check()
 
 
-@settings(max_examples=40)
-@given(
-    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), min_size=1, max_size=12),
-    st.integers(1, 6),
-)
-def test_events_one_by_one_and_in_batches_keep_the_same_slices(
-    values: list[tuple[str, int]], most: int
-) -> None:
-    one = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
-    many = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
-    for x, y in values:
-        one.update(1, 1, slices={"x": x, "y": y})
-    n = len(values)
-    many.update_many(
-        [1] * n, [1] * n, slices={"x": [v[0] for v in values], "y": [v[1] for v in values]}
-    )
-    assert one.to_bytes() == many.to_bytes()
-    assert one.retained["slices"] <= most + 3
-
-
 def test_the_report_puts_the_worst_first() -> None:
     ev = se.Evaluator(slices=("country",))
     for country, right, wrong in [("PT", 9, 1), ("DE", 5, 5), ("FR", 1, 0), ("ES", 3, 1)]:
@@ -133,31 +101,24 @@ def test_the_report_puts_the_worst_first() -> None:
 
 
 def test_what_is_no_slice() -> None:
+    """The frozen texts of errors hold the other calls."""
     for bad, message in [
         (
             (("country", "model"), ("model", "country")),
             "slices: expected each combination once, in whichever order, got .'model', 'country'",
         ),
         ((("country", "country"),), "slices: expected each name once"),
-        ((1,), "slices: expected names, or tuples of names"),
         (("",), "slices: expected names"),
-        ((None,), "slices: expected names"),
     ]:
         with pytest.raises(InputError, match=message):
             se.Evaluator(slices=bad)  # type: ignore[arg-type]
     ev = se.Evaluator(slices=("country",))
-    for value, message in [
-        ({"country": math.inf}, "expected a str, int, bool or date value, or None, got inf"),
-        ({"country": ["PT"]}, "or None, got .'PT'. of type list"),
-    ]:
-        with pytest.raises(InputError, match=message):
-            ev.update(1, 1, slices=value)
+    with pytest.raises(InputError, match=r"or None, got .'PT'. of type list"):
+        ev.update(1, 1, slices={"country": ["PT"]})
     with pytest.raises(InputError, match=re.escape("slices['country'][1]: expected a str")):
         ev.update_many([1, 1], [1, 1], slices={"country": ["PT", ["DE"]]})
     with pytest.raises(InputError, match=re.escape("slices['country'][2]: expected a value other")):
         ev.update_many([1] * 3, [1] * 3, slices={"country": ["PT", None, MISSING]})
-    with pytest.raises(InputError, match="country"):
-        ev.update_many([1, 1], [1, 1], slices={"country": ["PT"]})
     assert ev.to_bytes() == se.Evaluator(slices=("country",)).to_bytes()
 
 
@@ -248,6 +209,7 @@ def test_an_event_without_a_slice_value_counts_in_the_total(
         slices={"country": [row[0] for row in gone], "model": [row[1] for row in gone]},
     )
     assert one.to_bytes() == many.to_bytes()
+    assert one.retained["slices"] <= most + 2
     assert str(one.report()) == str(plain.report())
     assert one["accuracy"] == plain["accuracy"]
     if not isinstance(window, se.Fading):
@@ -321,16 +283,6 @@ def test_a_revert_finds_its_slice_after_a_merge() -> None:
     assert merged.to_bytes() == before
 
 
-def test_slices_set_up_differently_are_not_merged() -> None:
-    for other in (
-        se.Evaluator(slices=("a",), max_slices=5),
-        se.Evaluator(slices=("b",)),
-        se.Evaluator(),
-    ):
-        with pytest.raises(StateError, match="set up differently"):
-            se.Evaluator(slices=("a",)).merge(other)
-
-
 def test_what_a_file_may_hold() -> None:
     ev = se.Evaluator(slices=("country",), max_slices=2)
     for country in "abc":
@@ -360,7 +312,7 @@ _KEYS = st.lists(st.tuples(_TEXT, _TEXT | st.integers(-9, 9)), min_size=1, max_s
 @example((("a=b", "c"),), (("a", "b=c"),))
 @example((("c", "x\\"), ("m", "y")), (("c", "x\\, m=y"),))
 @example((("c", "'7'"),), (("c", "7"),))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_no_two_slices_have_one_name(one: SliceKey, other: SliceKey) -> None:
     assert (slice_name(one) == slice_name(other)) == (one == other)
 

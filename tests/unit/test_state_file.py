@@ -1,11 +1,9 @@
 """The state file: one text of bytes for each structure, and clear errors for all else."""
 
 import math
-import os
 import random
 import re
 import struct
-import subprocess
 import sys
 import tracemalloc
 from functools import partial
@@ -84,14 +82,8 @@ def test_same_content_same_bytes(structure, rng):
     assert pack(shuffled(rng, structure), kind="x") == pack(structure, kind="x")
 
 
-def test_numbers_of_another_type_are_distinguished():
-    packed = {pack({"a": value}, kind="x") for value in (1, 1.0, True, "1", np.array([1]), [1])}
-    assert len(packed) == 6
-    assert pack({"a": 0.0}, kind="x") != pack({"a": -0.0}, kind="x")
-
-
 def test_every_float_comes_back_to_the_bit():
-    bits = np.random.default_rng(7).integers(0, 2**64, 50_000, dtype=np.uint64).view(np.float64)
+    bits = np.random.default_rng(7).integers(0, 2**64, 5_000, dtype=np.uint64).view(np.float64)
     floats = bits[np.isfinite(bits)].tolist()
     floats += [s * m * 10.0**e for s in (1, -1) for m in (1, 1.5, 9.999) for e in range(-8, 25)]
     floats += [5e-324, 2.2250738585072014e-308, sys.float_info.max, 2.0**53, 0.1 + 0.2, -0.0]
@@ -170,41 +162,14 @@ def test_depth_is_bounded_on_both_sides():
     cycle["cycle"] = [cycle]
     with pytest.raises(StateError, match="nest more than 64 deep"):
         pack(cycle, kind="x")
-    for head, tail in ((b"[" * 64, b"]" * 64), (b'{"a":' * 64, b"1" + b"}" * 64)):
+    far = 1_000_000  # which the parser must not get: it would need as deep a stack
+    closed = ((b"[" * 64, b"]" * 64), (b'{"a":' * 64, b"1" + b"}" * 64))
+    for head, tail in (*closed, (b"[" * far, b""), (b'["x\\\\",{"\\"":' * far, b"")):
         with pytest.raises(StateError, match="the header nests lists and dicts"):
             unpack(forge(b'{"data":{"a":' + head + tail + b'},"kind":"x"}'), kind="x")
     # Brackets inside strings are text, also behind escaped quotes and backslashes.
     texts = {"a": "[" * 99, 'q"' + "{" * 99: "\\", "b": '\\"' + "[" * 99, "c": "\\\\"}
     assert unpack(pack(texts, kind="x"), kind="x") == texts
-
-
-def run_python(code, *arguments):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_millions_of_brackets_do_not_reach_the_parser():
-    # In a process of its own: without the guard it would end in a segmentation fault.
-    code = """
-import sys
-from streameval.state_files.codec import unpack, StateError
-from tests.crash.fuzz_state_file import forge
-sys.setrecursionlimit(10**9)
-for bracket in (b"[", b'{"a":', b'["x\\\\\\\\",{"\\\\"":'):
-    try:
-        unpack(forge(b'{"data":{"a":' + bracket * 2_000_000), kind="x")
-    except StateError as error:
-        print(error)
-"""
-    done = run_python(code)
-    assert done.stdout.count("more than 64 deep") == 3, (done.returncode, done.stderr)
 
 
 def test_a_caller_near_its_recursion_limit_gets_a_state_error():
@@ -228,19 +193,19 @@ def test_a_caller_near_its_recursion_limit_gets_a_state_error():
 
 
 def test_limits_of_the_header_hold_on_both_sides(monkeypatch):
-    data = pack({"a": [[], {}, "x,[{", 1]}, kind="x")
-    monkeypatch.setattr(codec, "MAX_VALUES", 8)  # 3 lists and tables more, 5 commas
-    with pytest.raises(StateError, match="more than 8 values"):
-        unpack(data, kind="x")
-    with pytest.raises(StateError, match="more than 8 values"):
-        pack({"a": [[], {}, "x,[{", 1]}, kind="x")
-    monkeypatch.setattr(codec, "MAX_VALUES", 9)
-    assert unpack(data, kind="x") == {"a": [[], {}, "x,[{", 1]}
-    monkeypatch.setattr(codec, "MAX_HEADER_BYTES", 30)
-    with pytest.raises(StateError, match="the header has 42 bytes; at most 30 are allowed"):
-        unpack(data, kind="x")
-    with pytest.raises(StateError, match="the header has 42 bytes; at most 30 are allowed"):
-        pack({"a": [[], {}, "x,[{", 1]}, kind="x")
+    structure = {"a": [[], {}, "x,[{", 1]}
+    data = pack(structure, kind="x")
+    # 3 lists and tables more, 5 commas.
+    for limit, most, message in (
+        ("MAX_VALUES", 8, "more than 8 values"),
+        ("MAX_HEADER_BYTES", 41, "the header has 42 bytes; at most 41 are allowed"),
+    ):
+        monkeypatch.setattr(codec, limit, most)
+        for refused in (partial(unpack, data), partial(pack, structure)):
+            with pytest.raises(StateError, match=message):
+                refused(kind="x")
+        monkeypatch.setattr(codec, limit, most + 1)
+        assert unpack(pack(structure, kind="x"), kind="x") == structure
 
 
 def extent(text):
@@ -262,7 +227,7 @@ def extent(text):
 
 def test_limits_do_not_depend_on_where_the_text_is_cut_for_counting(monkeypatch):
     rng = random.Random(1)
-    for _ in range(200):
+    for _ in range(40):
         text = "".join(rng.choice('"\\[]{},:a') for _ in range(20))
         structure = {text: [text, nested(rng.randrange(1, 9)), {text: [1, [text]]}, []]}
         monkeypatch.undo()
@@ -414,13 +379,6 @@ def test_arrays_of_bytes_are_views_and_of_anything_else_copies():
             assert not array.flags.writeable
             with pytest.raises(ValueError, match="read-only"):
                 array[:] = 0
-
-
-def test_changing_a_mutable_source_afterwards_changes_nothing():
-    source = bytearray(pack({"a": np.arange(5)}, kind="x"))
-    back = unpack(source, kind="x")
-    source[:] = bytes(len(source))
-    assert back["a"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_large_arrays_are_packed_with_one_copy_and_read_with_none():

@@ -18,7 +18,6 @@ from streameval.errors import StateError
 from streameval.state_files.codec import pack, unpack
 from streameval.state_files.disk import read_file, write_atomically
 from tests.crash.fuzz_state_file import forge
-from tests.unit.test_state_file import run_python
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights for a moment")
 GOOD = pack({"a": np.array([1, 2]), "b": 1}, kind="x")
@@ -65,15 +64,6 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
         assert link.is_symlink()
         assert target.read_bytes() == data
     assert os.listdir(tmp_path / "there") == ["target"]
-
-
-@pytest.mark.usefixtures("way")
-def test_a_hard_link_keeps_the_old_content(tmp_path):
-    path, backup = tmp_path / "a.state", tmp_path / "backup"
-    write_atomically(path, GOOD)
-    os.link(path, backup)
-    write_atomically(path, pack({}, kind="x"))
-    assert backup.read_bytes() == GOOD
 
 
 def failing(error):
@@ -196,6 +186,7 @@ def test_the_content_reaches_the_disk_before_its_name_and_the_name_at_last(tmp_p
 
     def replace(source, target):
         steps.append("replace")
+        assert re.fullmatch(r"\.streameval-[0-9a-f]{16}\.tmp", Path(source).name)
         assert Path(source).read_bytes() == GOOD  # nothing is left in a buffer
         real_replace(source, target)
 
@@ -217,43 +208,43 @@ def test_an_unfinished_file_has_no_name(tmp_path, monkeypatch):
     assert seen == [[], ["a.state"]]
 
 
-@pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO])
-def test_a_file_system_that_cannot_sync_a_directory(tmp_path, monkeypatch, number):
-    real = os.fsync
-
+def no_directory(real, number):
     def fsync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(number, os.strerror(number))
         real(descriptor)
 
-    monkeypatch.setattr(os, "fsync", fsync)
-    if number == errno.EINVAL:  # it has no such thing
-        write_atomically(tmp_path / "a.state", GOOD)
-    else:
-        with pytest.raises(StateError, match="cannot be written: Input/output error"):
-            write_atomically(tmp_path / "a.state", GOOD)
-    assert os.listdir(tmp_path) == ["a.state"]
+    return fsync
 
 
-def test_a_system_that_gives_a_nameless_file_no_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "link", failing(OSError(errno.ENOENT, "No /proc here")))
-    write_atomically(tmp_path / "a.state", GOOD)
-    assert (tmp_path / "a.state").read_bytes() == GOOD
-    assert os.listdir(tmp_path) == ["a.state"]
-
-
-def test_a_file_system_without_nameless_files(tmp_path, monkeypatch):
-    real = os.open
-
+def no_nameless_file(real, number):
     def refuse(path, flags, *arguments, **options):
         if flags & os.O_TMPFILE == os.O_TMPFILE:
-            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+            raise OSError(number, os.strerror(number))
         return real(path, flags, *arguments, **options)
 
-    monkeypatch.setattr(os, "open", refuse)
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("call", "replaced", "number"),
+    [
+        ("fsync", no_directory, errno.EINVAL),
+        ("open", no_nameless_file, errno.EOPNOTSUPP),
+        ("link", lambda real, number: failing(OSError(number, "No /proc here")), errno.ENOENT),
+    ],
+)
+def test_what_a_file_system_lacks_is_done_without(tmp_path, monkeypatch, call, replaced, number):
+    monkeypatch.setattr(os, call, replaced(getattr(os, call), number))
     write_atomically(tmp_path / "a.state", GOOD)
     assert (tmp_path / "a.state").read_bytes() == GOOD
     assert os.listdir(tmp_path) == ["a.state"]
+
+
+def test_a_directory_that_cannot_be_synced_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", no_directory(os.fsync, errno.EIO))
+    with pytest.raises(StateError, match="cannot be written: Input/output error"):
+        write_atomically(tmp_path / "a.state", GOOD)
 
 
 def test_what_cannot_be_read_is_said(tmp_path):
@@ -344,54 +335,3 @@ def test_no_memory_left(tmp_path, monkeypatch):
     monkeypatch.setattr("streameval.state_files.disk._content", failing(MemoryError()))
     with pytest.raises(StateError, match=r"a\.state: does not fit into memory"):
         read_file(path, kind="x")
-
-
-KILLING = """
-import os, random, signal, sys, time
-import numpy as np
-from streameval.state_files.codec import pack
-from streameval.state_files.disk import read_file, write_atomically
-
-path, way, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
-if way == "named" and hasattr(os, "O_TMPFILE"):
-    del os.O_TMPFILE
-rng = random.Random(way)
-contents = [pack({"body": np.full(100_000, n)}, kind="x") for n in range(50)]
-write_atomically(path, contents[0])
-last = 0
-for _ in range(kills):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        n = last
-        while True:
-            n += 1
-            write_atomically(path, contents[n % 50])
-            os.write(writing, n.to_bytes(8, "little"))
-    os.close(writing)
-    first = os.read(reading, 8)  # it is writing now
-    time.sleep(rng.random() * 0.04)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    done = first
-    while more := os.read(reading, 4096):
-        done = more
-    os.close(reading)
-    done = int.from_bytes(done[-8:], "little")
-    body = read_file(path, kind="x")["body"]  # whole, or StateError
-    assert (body == body[0]).all() and len(body) == 100_000
-    # The last one that was finished, or the one that was being written.
-    assert body[0] in (done % 50, (done + 1) % 50), (body[0], done)
-    last = done if body[0] == done % 50 else done + 1
-print(kills, "kills,", last, "files,", len(os.listdir(os.path.dirname(path))) - 1, "left over")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["nameless", "named"])
-def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path, way):
-    done = run_python(KILLING, str(tmp_path / "a.state"), way, "10")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("10 kills, ")
-    others = set(os.listdir(tmp_path)) - {"a.state"}
-    assert all(re.fullmatch(r"\.streameval-[0-9a-f]{16}\.tmp", name) for name in others)

