@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import inspect
-import pickle
 import random
 import sys
 import weakref
@@ -491,21 +490,6 @@ def test_signature_and_documentation_are_those_of_the_method() -> None:
         se.Evaluator().update()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="scores"):
         se.Evaluator().update(True, scores=0.5)  # type: ignore[call-arg]
-
-
-@compiled
-def test_a_subclass_may_have_its_own_update() -> None:
-    class Doubled(se.Evaluator):
-        def update(self, *args: Any, **values: Any) -> None:
-            super().update(*args, **values)
-            super().update(*args, **values)
-
-    ev = Doubled()
-    ev.update(True, score=0.5)
-    ev.update(False, score=0.25)
-    assert ev.total.support == 4
-    assert ev["roc_auc"] == 1.0
-    assert pickle.loads(pickle.dumps(ev)) == ev
 
 
 @compiled
