@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -213,14 +212,3 @@ def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> 
                 except InputError:
                     verdicts.append(False)
             assert verdicts[0] == verdicts[1]
-
-
-@pytest.mark.parametrize("labels", [[1, 2, 3], ["1", "2", "3"]])
-def test_declared_labels_are_found_in_any_mapping_also_by_their_text(labels: list[Any]) -> None:
-    shares = dict(zip(labels, (0.25, 0.5, 0.25), strict=True))
-    by_text = {str(label): share for label, share in shares.items()}
-    for mapping in (shares, OrderedDict(shares), by_text):
-        one, many = (se.Evaluator("multiclass", labels=labels) for _ in range(2))
-        one.update(labels[1], proba=mapping)
-        many.update_many([labels[1]], proba=[mapping])
-        assert one["log_loss"] == many["log_loss"] == np.log(2.0)

@@ -231,6 +231,10 @@ def test_one_fraction_turns_the_state_to_floats_for_good() -> None:
         assert not merged.exact
         assert merged.total == 1.5
         assert merged.to_array().dtype == np.float64
+    floats = fed([("a", "a", 0.5), ("b", "a", 1), ("a", "b", 2)])
+    assert [floats.true_count("a"), floats.predicted_count("a")] == [2.5, 1.5]
+    assert floats.sums.true_squared == 2.5**2 + 1
+    assert floats.sums.predicted_squared == 1.5**2 + 2.0**2
     message = (
         "weight: expected whole weights only, in this event and in all counted before, got {}; "
         "float sums cannot be undone exactly: count the remaining events anew"

@@ -90,9 +90,13 @@ def test_minus_zero_is_zero() -> None:
 
 
 def test_a_metric_of_a_state_without_events_is_refused() -> None:
-    ev = se.Evaluator()
+    ev, zero = se.Evaluator(), se.Evaluator(undefined=0.0)
     assert math.isnan(ev["roc_auc"])
+    assert zero["roc_auc"] == 0.0
     ev.update(True, True)
+    # A number for undefined values hides no missing input.
+    with pytest.raises(se.MetricError, match="got labels only"):
+        zero.update(True, True)["roc_auc"]
     with pytest.raises(se.MetricError, match="roc needs scores"):
         ev.curve("roc")
     assert "roc_auc" not in [row.metric for row in ev.report()]
@@ -435,11 +439,3 @@ def test_a_second_read_looks_nothing_up(options: dict[str, Any], weight: float) 
         for name in names:
             called = _calls(lambda name=name: ev[name])
             assert not {"shortcut", "find", "bind"} & set(called), (name, called)
-
-
-def test_a_number_for_undefined_values_hides_no_missing_input() -> None:
-    ev = se.Evaluator(undefined=0.0)
-    assert ev["roc_auc"] == 0.0
-    ev.update(True, True)
-    with pytest.raises(se.MetricError, match="got labels only"):
-        ev["roc_auc"]

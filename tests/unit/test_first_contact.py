@@ -45,10 +45,10 @@ def made() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def names() -> dict[str, Any]:
-    """What a row can use; copied, because calls count events."""
-    copies = {name: one.copy() for name, one in made().items()}
-    return {"se": se, "np": np, "pd": pd, **copies}
+def run(code: str) -> None:
+    """Evaluate a call with what it names; copied, because calls count events."""
+    copies = {name: one.copy() for name, one in made().items() if name in code}
+    eval(code, {"se": se, "np": np, "pd": pd, **copies})
 
 
 def mistakes() -> list[tuple[str, str, str]]:
@@ -64,11 +64,11 @@ def test_a_mistake_names_its_remedy(mistake: str, words: str, remedy: str) -> No
     with pytest.raises(
         (se.StreamevalError, TypeError, AttributeError, KeyError, OSError)
     ) as raised:
-        eval(mistake, names())
+        run(mistake)
     if se.backend() == "native" or "got an unexpected keyword" not in str(raised.value):
         # In Python each event's call would take longer, if its keywords were explained.
         assert words in str(raised.value)
-    eval(remedy, names())
+    run(remedy)
 
 
 def test_there_are_a_hundred_mistakes() -> None:
