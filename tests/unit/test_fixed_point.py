@@ -93,6 +93,15 @@ def test_units_do_not_overflow_in_a_full_chunk_of_the_largest_terms() -> None:
         assert total_weight_by_group(groups, 1, weights) == [n * weight]
 
 
+def test_units_of_float_weights_are_floats() -> None:
+    values, weights = np.array([0.5, 0.25, 1.0]), np.array([0.5, 1.5, 2.0])
+    groups = np.array([0, 1, 0])
+    assert sum_units(values, weights) == 2.625 * UNIT
+    assert sum_units_by_group(values, groups, 2, weights) == [2.25 * UNIT, 0.375 * UNIT]
+    assert total_weight(weights) == 4.0
+    assert total_weight_by_group(groups, 2, weights) == [2.5, 1.5]
+
+
 def _fraction(total: ExactSum) -> Fraction:
     total._check()
     return Fraction(*total.as_integer_ratio())
@@ -163,7 +172,6 @@ def test_exact_sum_beyond_floats_reads_as_infinite() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-
         ({"numerator": 1, "shift": -1}, r"s\.shift: expected an integer in 0 … 5370, got -1"),
         ({"numerator": 1, "shift": 6000}, r"s\.shift: expected an integer in 0 … 5370, got 6000"),
         ({"numerator": True, "shift": 0}, r"s\.numerator: expected an integer .*, got bool"),
