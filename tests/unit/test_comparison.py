@@ -81,8 +81,8 @@ def signed(n: int) -> dict[str, Any]:
 CLASSES = ["ant", "bee", "cow"]
 TAGS = ("ad", "spam", "toxic")
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "binary": ({}, drawn(), "accuracy"),
-    "losses": ({"metrics": ["log_loss", "brier_score"]}, drawn(), "log_loss"),
+    "binary": ({}, drawn(120), "accuracy"),
+    "losses": ({"metrics": ["log_loss", "brier_score"]}, drawn(120), "log_loss"),
     "classes": (
         {"task": "multiclass", "labels": CLASSES, "probabilities": False},
         signed(100),

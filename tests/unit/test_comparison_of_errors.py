@@ -143,27 +143,30 @@ def test_refused_calls_leave_the_bytes() -> None:
 
 
 OF_LABELS = {"ad": 0.2, "spam": 0.5, "toxic": 0.9}
+LISTED = [[label, threshold] for label, threshold in OF_LABELS.items()]
+SCORES = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("task", "threshold", "event", "values"),
+    ("task", "threshold", "note", "score", "values"),
     [
-        ("multilabel", OF_LABELS, {"ad": 0.3, "spam": 0.3, "toxic": 0.8}, (1, 1)),
+        ("multilabel", OF_LABELS, LISTED, SCORES, (1, 1)),
         (
             "multilabel",
             {"champion": 0.5, "challenger": OF_LABELS},
-            *({"ad": 0.3, "spam": 0.3, "toxic": 0.8}, (0, 1)),
+            {"champion": 0.5, "challenger": LISTED},
+            *(SCORES, (0, 1)),
         ),
-        ("binary", {"champion": 0.9, "challenger": 0.1}, 0.5, (0, 1)),
+        ("binary", {"champion": 0.9, "challenger": 0.1}, None, 0.5, (0, 1)),
     ],
 )
 def test_thresholds_of_labels_and_of_models(
-    task: str, threshold: Any, event: Any, values: tuple[int, int]
+    task: str, threshold: Any, note: Any, score: Any, values: tuple[int, int]
 ) -> None:
     c = Comparison(MODELS, **OPTIONS.get(task, {}), threshold=threshold)
-    c.update({"ad"} if task == "multilabel" else True, score=dict.fromkeys(MODELS, event))
+    c.update({"ad"} if task == "multilabel" else True, score=dict.fromkeys(MODELS, score))
     assert tuple(c[name]["accuracy"] for name in MODELS) == values
-    assert c.report(["accuracy"]).notes["threshold"] == threshold
+    assert c.report(["accuracy"]).notes["threshold"] == (note or threshold)
     again = Comparison.from_bytes(c.to_bytes())
     assert again == c
     assert again.merge(c, allow_overlap=True) is again

@@ -79,7 +79,6 @@ def test_times(value: Any, unit: str | None) -> None:
     ("bad", "unit", "message"),
     [
         (datetime(2026, 1, 1), None, "without a zone; add the offset, such as +00:00"),
-
         (1_700_000_000, None, 'declare its unit with time_unit="s" or "ms"'),
         (float("nan"), "s", "got nan"),
         (10**30, "ms", "got 1000000"),

@@ -14,6 +14,7 @@ from streameval.errors import StateError
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.states.sums.fixed_point import (
     CHUNK,
+    UNIT,
     sum_units,
     sum_units_by_group,
     to_units,
