@@ -13,17 +13,6 @@ from streameval.states.class_scores import ClassScores
 from tests.support.class_batch import class_batch
 
 
-def test_wins_are_exact_integers_beyond_64_bits() -> None:
-    scores = ClassScores()
-    big = 2**53
-    scores.update("a", {"a": 0.75, "b": 0.25}, big)
-    scores.update("b", {"a": 0.25, "b": 0.75}, big - 1)
-    assert scores.pair_wins("a", "b") == 2 * big * (big - 1)
-    scores.update("a", {"b": 1.0}, 3)
-    assert scores.pair_wins("b", "a") == (2 * big) * (big - 1)
-    scores._check()
-
-
 def test_rounded_float_weights_leave_no_ghost_zeros() -> None:
     rng = np.random.default_rng(15)
     weight = rng.random(500)

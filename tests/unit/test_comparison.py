@@ -39,6 +39,12 @@ def drawn(n: int = 200, seed: int = 5) -> dict[str, Any]:
     }
 
 
+def counted(data: dict[str, Any] | None = None, **more: Any) -> Comparison:
+    """A comparison of two models without options, and with some drawn events."""
+    data = drawn() if data is None else data
+    return Comparison().update_many(data["y_true"], score=data["score"], **more)
+
+
 WINDOWS: dict[str, Any] = {
     "all": None,
     "last": se.Last(60),
@@ -75,8 +81,8 @@ def signed(n: int) -> dict[str, Any]:
 CLASSES = ["ant", "bee", "cow"]
 TAGS = ("ad", "spam", "toxic")
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "binary": ({}, drawn(), "accuracy"),
-    "losses": ({"metrics": ["log_loss", "brier_score"]}, drawn(), "log_loss"),
+    "binary": ({}, drawn(120), "accuracy"),
+    "losses": ({"metrics": ["log_loss", "brier_score"]}, drawn(120), "log_loss"),
     "classes": (
         {"task": "multiclass", "labels": CLASSES, "probabilities": False},
         signed(100),
@@ -87,17 +93,26 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-def at(columns: Any, n: int) -> Any:
-    """What columns hold of one event; they may be in mappings, at any depth."""
+def at(columns: Any, n: int | slice) -> Any:
+    """What columns hold of one event, or of some; they may be in mappings, at any depth."""
     if isinstance(columns, dict):
         return {name: at(column, n) for name, column in columns.items()}
     return columns[n]
 
 
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-@pytest.mark.parametrize("case", CASES)
+def pairs() -> list[Any]:
+    """Every case in two windows, and every window with several cases."""
+    windows = [*WINDOWS.items()]
+    return [
+        pytest.param(case, window, id=f"{case}-{name}")
+        for number, case in enumerate(CASES)
+        for name, window in (windows[number % 4], windows[(number + 2) % 4])
+    ]
+
+
+@pytest.mark.parametrize(("case", "window"), pairs())
 def test_each_model_reads_as_its_own_evaluator(case: str, window: Any) -> None:
-    """In every window and slice, one by one and in batches."""
+    """In slices as in total, one by one and in batches."""
     more, data, metric = CASES[case]
     events = len(data["y_true"])
     data = {
@@ -121,16 +136,6 @@ def test_each_model_reads_as_its_own_evaluator(case: str, window: Any) -> None:
     found = batched.difference(metric)
     assert bool(found.reason) is isinstance(window, se.Fading)
     assert found.value == batched["challenger"][metric] - batched["champion"][metric]
-
-
-def test_scores_of_classes_that_are_no_probabilities_have_no_losses() -> None:
-    c = Comparison(**CASES["classes"][0]).update_many(**CASES["classes"][1])
-    assert c.difference("roc_auc_ovr").value == (
-        c["challenger"]["roc_auc_ovr"] - c["champion"]["roc_auc_ovr"]
-    )
-    assert math.isnan(c.difference("log_loss").p_value)
-    with pytest.raises(InputError, match=r"^proba\['champion'\]: .*probabilities=False"):
-        c.update("ant", proba={name: {"ant": 1.0} for name in MODELS})
 
 
 def test_the_difference_of_auc_is_that_of_proc() -> None:
@@ -165,15 +170,13 @@ def test_the_difference_of_auc_is_that_of_proc() -> None:
 )
 def test_shares_of_events_have_mcnemars_test(metric: str, only: bool | None) -> None:
     data = drawn()
-    c = Comparison()
-    c.update_many(data["y_true"], score=data["score"])
     kept = slice(None) if only is None else data["y_true"] == only
     right = {
         name: ((column >= 0.5) == data["y_true"])[kept] for name, column in data["score"].items()
     }
     wins = [int((right[one] & ~right[other]).sum()) for one, other in (MODELS[::-1], MODELS)]
     sign = -1 if METRICS[metric].direction == "down" else 1
-    found = c.difference(metric)
+    found = counted(data).difference(metric)
     n = len(right["champion"])
     assert found.value == pytest.approx(sign * (wins[0] - wins[1]) / n, abs=1e-15)
     test = mcnemar(*wins[::sign], n)
@@ -183,12 +186,11 @@ def test_shares_of_events_have_mcnemars_test(metric: str, only: bool | None) -> 
 def test_the_bootstrap_computes_the_metric_of_resampled_events() -> None:
     """Its error is that of evaluators of resampled events, and its replicates are of both."""
     data = drawn(150)
-    c = Comparison()
-    c.update_many(data["y_true"], score=data["score"])
+    c = counted(data)
     metrics = ("f1", "matthews_corrcoef", "average_precision", "brier_score")
     generator = np.random.default_rng(1)
     values = []
-    for _ in range(150):
+    for _ in range(100):
         times = generator.poisson(1.0, 150)
         of = {}
         for name, column in data["score"].items():
@@ -198,10 +200,10 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events() -> None:
             of[name] = np.array([evaluator[metric] for metric in metrics])
         values.append(of["challenger"] - of["champion"])
     for metric, error in zip(metrics, np.std(values, axis=0), strict=True):
-        found = c.difference(metric, method="bootstrap", replicates=400)
+        found = c.difference(metric, method="bootstrap", replicates=200)
         half = (found.high - found.low) / 2
         assert half == pytest.approx(1.96 * error, rel=0.2), metric
-        assert "400 replicates" in found.method
+        assert "200 replicates" in found.method
     few = [c.difference("f1", method="bootstrap", replicates=20, seed=seed) for seed in (0, 0, 1)]
     assert few[0] == few[1] != few[2]
 
@@ -245,9 +247,7 @@ def test_every_metric_has_a_difference_or_a_reason(case: str) -> None:
 
 
 def test_parameters_reach_the_metric() -> None:
-    data = drawn()
-    c = Comparison()
-    c.update_many(data["y_true"], score=data["score"])
+    c = counted()
     found = c.difference("fbeta", beta=2, replicates=20)
     of = [c[name].value("fbeta", beta=2) for name in MODELS]
     assert found.value == of[1] - of[0]
@@ -300,8 +300,6 @@ def test_anytime_says_where_it_does_not_hold() -> None:
     c = Comparison()
     c.update_many([True] * 40, score={"champion": [0.9] * 40, "challenger": [0.4] * 40})
     assert c.difference("accuracy", method="anytime").p_value < 1e-9
-    with pytest.raises(MetricError, match="roc_auc has no anytime test; it has delong, bootstrap"):
-        c.difference("roc_auc", method="anytime")
     report = c.report(["accuracy", "roc_auc"], method="anytime")
     reasons = [row.differences[0].reason for row in report]
     assert reasons[0] == ""
@@ -309,9 +307,7 @@ def test_anytime_says_where_it_does_not_hold() -> None:
 
 
 def test_reports_in_every_form() -> None:
-    data = drawn()
-    c = Comparison()
-    c.update_many(data["y_true"], score=data["score"])
+    c = counted()
     report = c.report()
     assert [row.metric for row in report][:2] == ["accuracy", "f1"]
     assert report.to_markdown().startswith("| metric | model | value | difference |")
@@ -324,30 +320,14 @@ def test_reports_in_every_form() -> None:
     assert "<table>" in report._repr_html_()
 
 
-def test_thresholds_of_each_model() -> None:
-    thresholds = {"champion": 0.9, "challenger": 0.1}
-    c = Comparison(threshold=thresholds)
-    c.update(True, score={"champion": 0.5, "challenger": 0.5})
-    assert (c["champion"]["recall"], c["challenger"]["recall"]) == (0.0, 1.0)
-    assert c.report(["recall"]).notes["threshold"] == thresholds
-    assert Comparison.from_bytes(c.to_bytes()) == c
-    twice = c.copy()
-    assert twice.merge(c, allow_overlap=True) is twice
-
-
 def test_fractional_weights_have_a_value_and_no_test() -> None:
     data = drawn(50)
-    c = Comparison()
-    c.update_many(data["y_true"], score=data["score"], weight=np.full(50, 0.5))
-    found = c.difference("roc_auc")
+    found = counted(data, weight=np.full(50, 0.5)).difference("roc_auc")
     assert found.value > 0
     assert math.isnan(found.low)
     assert "weights are not whole" in found.reason
-    whole = Comparison()
-    whole.update_many(data["y_true"], score=data["score"], weight=np.full(50, 2))
-    twice = Comparison()
-    for _ in range(2):
-        twice.update_many(data["y_true"], score=data["score"])
+    whole = counted(data, weight=np.full(50, 2))
+    twice = counted(data).update_many(data["y_true"], score=data["score"])
     assert whole.difference("roc_auc") == twice.difference("roc_auc")
 
 
@@ -376,19 +356,25 @@ def test_a_refusal_of_one_model_s_weight_changes_no_model(window: Any) -> None:
     assert c.to_bytes() == before
 
 
-def test_bad_arguments() -> None:
-    with pytest.raises(MetricError, match="kappa_temporal depends on the order"):
-        Comparison(metrics=["kappa_temporal"])
-    c = Comparison()
-    c.update(True, score={"champion": 0.9, "challenger": 0.4})
-    with pytest.raises(InputError, match="level: expected a number between 0 and 1"):
-        c.difference("accuracy", level=95)
-    with pytest.raises(MetricError, match="no paired method is called 'mcnemr'; did you mean"):
-        c.difference("accuracy", method="mcnemr")
-    with pytest.raises(InputError, match="rate: expected a number between 0 and 1"):
-        c.slice_differences("accuracy", rate=0)
-    with pytest.raises(InputError, match="replicates: expected a number from 10"):
-        c.difference("f1", replicates=1)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: c.difference("accuracy", level=95), "level: expected a number between 0 and 1"),
+        (
+            lambda c: c.difference("accuracy", method="mcnemr"),
+            "no paired method is called 'mcnemr'; did you mean",
+        ),
+        (lambda c: c.slice_differences("accuracy", rate=0), "rate: expected a number between"),
+        (lambda c: c.difference("f1", replicates=1), "replicates: expected a number from 10"),
+        (
+            lambda c: c.difference("roc_auc", method="anytime"),
+            "roc_auc has no anytime test; it has delong, bootstrap",
+        ),
+    ],
+)
+def test_bad_arguments(call: Any, message: str) -> None:
+    with pytest.raises((InputError, MetricError), match=message):
+        call(counted(drawn(20)))
 
 
 def test_models_of_other_options_cannot_be_read() -> None:
@@ -399,20 +385,15 @@ def test_models_of_other_options_cannot_be_read() -> None:
         Comparison.from_state(state)
 
 
-def test_joint_counts_of_other_numbers_of_models_are_refused() -> None:
+def test_joint_counts_beyond_64_bits_and_of_other_numbers_of_models() -> None:
     joint, three = JointCounts(), JointCounts()
-    joint.update(1, (), 1, (1, 0))
+    joint.update(1, (0.5, 0.25), 2**62, (1, 0))
     three.update(1, (), 1, (1, 0, 1))
     with pytest.raises(InputError, match="y_pred: expected labels of 2 models, got 3"):
         joint.update(1, (), 1, (1, 0, 0))
     with pytest.raises(StateError, match="expected joint counts of 2 models, got 3"):
         joint.merge(three)
     joint._check()
-
-
-def test_joint_counts_beyond_64_bits_are_kept_exactly() -> None:
-    joint = JointCounts()
-    joint.update(1, (0.5, 0.25), 2**62, (1, 0))
     for _ in range(3):
         joint.merge(joint.copy())
     assert joint.total == 2**65
@@ -423,28 +404,24 @@ def test_joint_counts_beyond_64_bits_are_kept_exactly() -> None:
 
 def test_panes_read_after_each_event_hold_the_events_of_the_window() -> None:
     """Panes that are evicted are subtracted from the merged counts."""
-    data = drawn(120)
+    data = drawn(80)
     c = Comparison(window=se.Panes("20m", pane="5m", retain="30m"), time_unit="s")
     for n, time in enumerate(data["event_time"].tolist()):
-        score = {name: float(column[n]) for name, column in data["score"].items()}
-        c.update(bool(data["y_true"][n]), score=score, event_time=time)
+        c.update(**at({key: data[key] for key in ("y_true", "score", "event_time")}, n))
         start = time // 300 * 300 - 900
         inside = slice(int(np.searchsorted(data["event_time"], start)), n + 1)
-        plain = Comparison()
-        plain.update_many(
-            data["y_true"][inside],
-            score={name: column[inside] for name, column in data["score"].items()},
-        )
+        plain = counted(at({key: data[key] for key in ("y_true", "score")}, inside))
         assert c._joint.total.current().joint == plain._joint.total.current().joint
         assert c.difference("accuracy") == plain.difference("accuracy")
 
 
-@pytest.mark.parametrize("window", [WINDOWS[name] for name in ("all", "panes", "fading")])
-@pytest.mark.parametrize("paired_scores", [True, False])
-def test_deltas_add_up_to_the_whole(window: Any, paired_scores: bool) -> None:
+@pytest.mark.parametrize(
+    ("window", "paired_scores"), [("all", True), ("panes", False), ("fading", True)]
+)
+def test_deltas_add_up_to_the_whole(window: str, paired_scores: bool) -> None:
     data = drawn(120)
     options: dict[str, Any] = {
-        "window": window,
+        "window": WINDOWS[window],
         "slices": ["country"],
         "max_slices": 2,
         "time_unit": "s",
@@ -454,13 +431,7 @@ def test_deltas_add_up_to_the_whole(window: Any, paired_scores: bool) -> None:
     whole.update_many(**data)
     for start in range(0, 120, 30):
         delta = parts.delta(newest=parts.newest)
-        rows = slice(start, start + 30)
-        delta.update_many(
-            data["y_true"][rows],
-            score={name: column[rows] for name, column in data["score"].items()},
-            slices={"country": data["slices"]["country"][rows]},
-            event_time=data["event_time"][rows],
-        )
+        delta.update_many(**at(data, slice(start, start + 30)))
         parts.merge(Comparison.from_bytes(delta.to_bytes()))
     assert parts.to_bytes() == whole.to_bytes()
     assert parts.options.get("paired_scores", True) is paired_scores
@@ -491,10 +462,10 @@ def test_without_paired_scores_memory_is_bounded_and_differences_of_scores_have_
 
 
 def test_joined_scores_say_where_the_exact_difference_is() -> None:
-    data = drawn(6000)
+    data = drawn(3000)
     generator = np.random.default_rng(1)
     data["score"] = {
-        name: column + generator.random(6000) for name, column in data["score"].items()
+        name: column + generator.random(3000) for name, column in data["score"].items()
     }
     del data["slices"]
     limited = Comparison(MODELS, time_unit="s", paired_scores=False, max_scores=1024)

@@ -75,7 +75,7 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metrics: 
     found = counted(task, given)
     rng = np.random.default_rng(1)
     values = []
-    for _ in range(120):
+    for _ in range(90):
         rows = rng.integers(0, n, n)
         part = {"y_true": given["y_true"][rows]}
         part["y_pred"] = {name: one[rows] for name, one in given["y_pred"].items()}
@@ -142,18 +142,34 @@ def test_refused_calls_leave_the_bytes() -> None:
         assert c.to_bytes() == before
 
 
-def test_thresholds_of_labels_and_of_models() -> None:
-    of_labels = {"ad": 0.2, "spam": 0.5, "toxic": 0.9}
-    scores = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
-    for threshold, right in (
-        (of_labels, (1, 1)),
-        ({"champion": 0.5, "challenger": of_labels}, (0, 1)),
-    ):
-        c = Comparison(MODELS, **OPTIONS["multilabel"], threshold=threshold)
-        c.update({"ad"}, score=dict.fromkeys(MODELS, scores))
-        assert tuple(c[name]["accuracy"] for name in MODELS) == right
-        assert Comparison.from_bytes(c.to_bytes()) == c
-        assert c.report(["accuracy"]).notes["threshold"] is not None
+OF_LABELS = {"ad": 0.2, "spam": 0.5, "toxic": 0.9}
+LISTED = [[label, threshold] for label, threshold in OF_LABELS.items()]
+SCORES = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("task", "threshold", "note", "score", "values"),
+    [
+        ("multilabel", OF_LABELS, LISTED, SCORES, (1, 1)),
+        (
+            "multilabel",
+            {"champion": 0.5, "challenger": OF_LABELS},
+            {"champion": 0.5, "challenger": LISTED},
+            *(SCORES, (0, 1)),
+        ),
+        ("binary", {"champion": 0.9, "challenger": 0.1}, None, 0.5, (0, 1)),
+    ],
+)
+def test_thresholds_of_labels_and_of_models(
+    task: str, threshold: Any, note: Any, score: Any, values: tuple[int, int]
+) -> None:
+    c = Comparison(MODELS, **OPTIONS.get(task, {}), threshold=threshold)
+    c.update({"ad"} if task == "multilabel" else True, score=dict.fromkeys(MODELS, score))
+    assert tuple(c[name]["accuracy"] for name in MODELS) == values
+    assert c.report(["accuracy"]).notes["threshold"] == (note or threshold)
+    again = Comparison.from_bytes(c.to_bytes())
+    assert again == c
+    assert again.merge(c, allow_overlap=True) is again
 
 
 def test_sums_of_any_size_are_taken_back_exactly() -> None:

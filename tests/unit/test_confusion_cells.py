@@ -109,7 +109,7 @@ def test_a_metric_has_the_bits_of_the_function(cells: list[tuple[int, int, int]]
 @pytest.mark.slow
 def test_means_of_many_classes_are_rounded_once() -> None:
     draw = np.random.default_rng(3)
-    for classes, times in ((3, 8), (7, 8), (500, 3), (1499, 1)):
+    for classes, times in ((3, 5), (7, 5), (500, 1), (1499, 1)):
         for _ in range(times):
             true = draw.integers(0, classes, 4 * classes)
             predicted = np.where(
@@ -134,7 +134,7 @@ def test_means_next_to_zero_and_to_one(classes: int, wrong: int) -> None:
 def test_a_quotient_just_above_a_half_is_not_taken_for_one() -> None:
     # Means of so few bits that one in sixteen ends in what looks like a tie.
     draw = np.random.default_rng(8)
-    for _ in range(300):
+    for _ in range(150):
         wrong, others = int(draw.integers(2**44, 2**48)), int(draw.integers(2, 9))
         cells = [(0, 0, 1), (0, 1, wrong), *((k, 0, 1) for k in range(1, others))]
         check_metrics(("recall_macro", "f1_macro"), cells)
@@ -228,19 +228,18 @@ def test_an_undefined_value_keeps_its_reason_and_its_substitute() -> None:
     assert [instead["matthews_corrcoef"], instead["roc_auc"]] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("wish", "name"), [("portable", "ConfusionCells"), ("native", "NativeConfusionCells")]
-)
-def test_the_backend_s_variable_decides_for_the_cells_too(wish: str, name: str) -> None:
+def test_the_backend_s_variable_decides_for_the_cells_too() -> None:
     code = (
         "import streameval.states.confusion as c; c = c.ConfusionCounts(); c.update(1, 1); "
         "print(type(c._cells).__name__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "STREAMEVAL_BACKEND": wish},
+        env={**os.environ, "STREAMEVAL_BACKEND": "portable"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout == f"{name}\n"
+    assert done.stdout == "ConfusionCells\n"
+    native = se.backend() == "native"
+    assert isinstance(ConfusionCounts()._cells, NativeConfusionCells) is native

@@ -58,7 +58,14 @@ TOO_FAR = "(the range of the scores is beyond the largest float)"
     ],
 )  # fmt: skip
 def test_values_and_reasons(name: str, now: Any, reference: Any, shown: str) -> None:
-    assert str(drift(name, now, reference)) == shown
+    found = drift(name, now, reference)
+    assert str(found) == shown
+    plain = found.to_dict()
+    # JSON has no nan.
+    assert [plain[key] is None for key in ("value", "p_value")] == [
+        math.isnan(found.value), math.isnan(found.p_value)
+    ]  # fmt: skip
+    assert (plain["reason"], plain["method"]) == (found.reason, found.method)
 
 
 def test_bins_are_of_equal_mass_of_the_reference_and_named() -> None:
@@ -174,19 +181,6 @@ def test_whole_weights_are_counts_and_others_need_sizes() -> None:
     assert 0 < drift("psi", small, index_of(scores[:20], [1e-3] * 20)).value < 10
 
 
-def test_a_drift_as_data() -> None:
-    found = drift("wasserstein", NOW, REFERENCE).to_dict()
-    assert found == {
-        "value": pytest.approx(0.23),
-        "p_value": None,
-        "low": None,
-        "high": None,
-        "method": "",
-        "edges": [],
-        "reason": "a Wasserstein distance has no p-value",
-    }
-
-
 def test_slices_that_have_drifted_are_found_among_many() -> None:
     p_values = {"a": 0.001, "b": 0.012, "c": 0.04, "d": math.nan, "e": 0.9}
     drifts = {key: Drift(0.5, p, math.nan, math.nan, "") for key, p in p_values.items()}
@@ -221,15 +215,15 @@ def test_two_sequences_are_disjoint_from_their_least_error_on(
 
 def test_a_shift_is_found_by_the_anytime_test() -> None:
     rng = np.random.default_rng(0)
-    reference = index_of(rng.normal(size=5_000))
-    now = index_of(rng.normal(0.5, 1, 1_000))
+    reference = index_of(rng.normal(size=2_500))
+    now = index_of(rng.normal(0.6, 1, 1_000))
     found = drift("ks", now, reference, method="anytime")
     assert found.p_value < 1e-3
     assert 0.01 < found.low < found.value < found.high
     # The band of each side as published, at half of the error.
     reach = sum(
         0.85 * math.sqrt((math.log(math.log(math.e * t)) + 0.8 * math.log(1612 / 0.025)) / t)
-        for t in (1_000, 5_000)
+        for t in (1_000, 2_500)
     )
     assert found.low == pytest.approx(found.value - reach)
     # At the level that its p-value is the error of, the lower end is 0; with sides exchanged too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -45,11 +46,11 @@ def test_the_chance_is_that_of_failures_that_share_an_error(
     least: int, level: float, shared: float
 ) -> None:
     rng = np.random.default_rng(1)
-    errors = math.sqrt(shared) * rng.standard_normal((40_000, 1))
-    errors = errors + math.sqrt(1 - shared) * rng.standard_normal((40_000, 12))
+    errors = math.sqrt(shared) * rng.standard_normal((20_000, 1))
+    errors = errors + math.sqrt(1 - shared) * rng.standard_normal((20_000, 12))
     failed = (np.abs(errors) > normal_quantile(level)).sum(axis=1)
     assert shared_tail(least, 12, level, shared) == pytest.approx(
-        (failed >= least).mean(), abs=0.012
+        (failed >= least).mean(), abs=0.016
     )
 
 
@@ -86,28 +87,21 @@ def test_the_check_is_that_of_exact_binomial_sums(
         ([estimate()] * 2, [0.0, 1.0],
          "the value is outside of its 95% interval in 2 of 2 panes, which has a chance of 0.0025 "
          "if labels go with scores as they did in the labelled events"),
-    ],
-)  # fmt: skip
-def test_the_reason_is_one_sentence(
-    estimates: list[Interval], values: list[float], reason: str
-) -> None:
-    found = check_estimates(estimates, values)
-    assert found.reason == reason
-    assert (found.to_dict()["error"] is None) == (not found.panes)
-
-
-@pytest.mark.parametrize(
-    ("estimates", "message"),
-    [
-        ([estimate()], "values: expected one of each of 1 estimates, got 2"),
-        ([estimate(), estimate(level=0.9)],
+        ([estimate()], [0.5, 0.5], "values: expected one of each of 1 estimates, got 2"),
+        ([estimate(), estimate(level=0.9)], [0.5, 0.5],
          "estimates: expected intervals of one level, got 0.9 and 0.95"),
     ],
 )  # fmt: skip
-def test_refusals(estimates: list[Interval], message: str) -> None:
-    with pytest.raises(InputError) as raised:
-        check_estimates(estimates, [0.5, 0.5])
-    assert str(raised.value) == message
+def test_the_reason_or_the_refusal_is_one_sentence(
+    estimates: list[Interval], values: list[float], reason: str
+) -> None:
+    if ": expected" in reason:
+        with pytest.raises(InputError, match=f"^{re.escape(reason)}$"):
+            check_estimates(estimates, values)
+        return
+    found = check_estimates(estimates, values)
+    assert found.reason == reason
+    assert (found.to_dict()["error"] is None) == (not found.panes)
 
 
 # Of an evaluator ----------------------------------------------------------------

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, MissingExtraError, StateError
+from streameval.errors import InputError, MissingExtraError
 from streameval.records.event_table import PartCounter
 from tests.support.table_cases import Case, cases
 
@@ -74,19 +74,6 @@ def test_every_cut_and_order_gives_the_same_bytes(data: Any, name: str) -> None:
     edges = zip([0, *cuts], [*cuts, case.rows], strict=True)
     parts = [pd.DataFrame(case.part(rows[n:m])) for n, m in edges]  # some of them empty
     assert counted(case, parts).to_bytes() == case.expected().to_bytes()
-
-
-def test_parts_with_more_scores_than_are_kept_give_the_same_bytes() -> None:
-    rng = np.random.default_rng(1)
-    y, p = rng.random(5000) < 0.3, rng.random(5000)
-    expected = se.Evaluator(max_scores=1024)
-    expected.update_many(y, score=p)
-    counter = PartCounter.of(y_true="y", score="p", max_scores=1024)
-    shards = []
-    for rows in np.array_split(rng.permutation(5000), [100, 1700]):
-        shards.append(counter.evaluator())
-        counter.count(shards[-1], {"y": y[rows], "p": p[rows]})
-    assert se.merge(shards).to_bytes() == expected.to_bytes()
 
 
 @pytest.mark.parametrize("name", ["weights and slices", "panes", "a column a label"])
@@ -197,25 +184,19 @@ def test_bad_parts(keywords: dict[str, Any], part: Any, message: str) -> None:
     assert str(raised.value).startswith(message)
 
 
-def test_a_bad_row_is_named_by_its_place_in_the_table_not_in_time() -> None:
-    counter = PartCounter.of(y_true="y", score="p", time="t", time_unit="s", window=se.Panes("1h"))
-    table = {"y": [1, 0, 1], "p": [np.inf, 0.5, 0.5], "t": [1.7e9 + 9, 1.7e9 + 5, 1.7e9]}
-    with pytest.raises(InputError, match=r"^score \(column 'p', part 2, row 0\)"):
-        counter.count(counter.evaluator(), table, "part 2")
-
-
-def test_bad_records_of_a_file_are_named(tmp_path: Path) -> None:
+def test_bad_rows_are_named_by_their_place_and_events_without_one_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"y": true, "p": 0.5}\n{"y": true}\n')
     counter = PartCounter.of(y_true="y", score="p")
     with pytest.raises(InputError, match=r"a.jsonl:2: p: expected a finite number"):
         counter.count(counter.evaluator(), path)
-
-
-def test_an_event_without_a_place_is_shown() -> None:
-    counter = PartCounter.of(y_true="y", score="p")
     with pytest.raises(InputError, match=r"^score \(column 'p', event {'y': 1, 'p': nan}\)"):
         counter.count_events(counter.evaluator(), [{"y": 1, "p": 0.5}, {"y": 1, "p": np.nan}])
+    # By the place in the table and not in time.
+    counter = PartCounter.of(y_true="y", score="p", time="t", time_unit="s", window=se.Panes("1h"))
+    table = {"y": [1, 0, 1], "p": [np.inf, 0.5, 0.5], "t": [1.7e9 + 9, 1.7e9 + 5, 1.7e9]}
+    with pytest.raises(InputError, match=r"^score \(column 'p', part 2, row 0\)"):
+        counter.count(counter.evaluator(), table, "part 2")
 
 
 @pytest.mark.parametrize(
@@ -234,16 +215,6 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(
     assert message.endswith(f"run: pip install 'streameval[{engine}]'")
     # An engine's workers send their errors.
     assert str(pickle.loads(pickle.dumps(raised.value))) == message
-
-
-def test_labels_of_another_type_do_not_merge() -> None:
-    case = [{"y": ["a"], "g": ["a"]}, {"y": [1], "g": [1]}]
-    counter = PartCounter.of(y_true="y", y_pred="g")
-    shards = [counter.evaluator(), counter.evaluator()]
-    for shard, table in zip(shards, case, strict=True):
-        counter.count(shard, table)
-    with pytest.raises(StateError, match="labels: expected a str like the label 'a'"):
-        se.merge(shards)
 
 
 def test_predictions_without_labels_are_refused_with_what_counts_them() -> None:

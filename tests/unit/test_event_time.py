@@ -79,11 +79,8 @@ def test_times(value: Any, unit: str | None) -> None:
     ("bad", "unit", "message"),
     [
         (datetime(2026, 1, 1), None, "without a zone; add the offset, such as +00:00"),
-        ("2026-01-01", None, "without a zone"),
-        ("yesterday", None, "ISO 8601 with an offset, got 'yesterday'"),
         (1_700_000_000, None, 'declare its unit with time_unit="s" or "ms"'),
         (float("nan"), "s", "got nan"),
-        (1e300, "s", "got 1e+300"),
         (10**30, "ms", "got 1000000"),
         (True, "s", "got True"),
         (None, "s", "got None"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import inspect
-import pickle
 import random
 import sys
 import weakref
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -245,7 +245,7 @@ def in_python(make: Callable[[], se.Evaluator]) -> se.Evaluator:
 
 
 def combinations() -> list[tuple[str, str]]:
-    """Every window with settings of each kind, and each other setting in two windows in turn."""
+    """Every window with settings of each kind, and each other setting in one window in turn."""
     few, fading = {"default", "sliced", "classes"}, ("fading", "fading by events")
     found = [(name, kind) for name in WINDOWS for kind in OPTIONS if kind in few]
     for number, kind in enumerate(kind for kind in OPTIONS if kind not in few):
@@ -256,7 +256,7 @@ def combinations() -> list[tuple[str, str]]:
             and not (OPTIONS[kind].get("temporal") and "pane" in name)
             and not (OPTIONS[kind].get("max_scores") and "last" in name)
         ]
-        found += [(names[(number + step) % len(names)], kind) for step in (0, 2)]
+        found.append((names[number % len(names)], kind))
     return found
 
 
@@ -275,7 +275,7 @@ def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) ->
     several = stream.several
     names = [n for n in READ[ev.task] if METRICS[n].state in ev.plan.keeps or not several]
     names = names or ["log_loss"]
-    for step in range(200):
+    for step in range(150):
         act = draw.random()
         if act < 0.88:
             values = stream.event()
@@ -305,16 +305,12 @@ def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) ->
                 values = stream.event()
                 assert outcome(ev, "update", **values) == outcome(twin, "update", **values)
             assert not twin._fast  # type: ignore[attr-defined]
-        elif act < 0.99:
-            for name_of in names:
-                assert value(ev, name_of) == value(twin, name_of), name_of
         else:
             # From now on the merge of a slice's panes is kept current, too.
-            views, twins = ev.slices(), twin.slices()
+            views, twins = {"": ev} | ev.slices(), {"": twin} | twin.slices()
             assert views.keys() == twins.keys()
-            for key, view in views.items():
-                for name_of in names:
-                    assert value(view, name_of) == value(twins[key], name_of), (key, name_of)
+            for key, name_of in product(views if act < 0.99 else [""], names):
+                assert value(views[key], name_of) == value(twins[key], name_of), (key, name_of)
         name_of = draw.choice(names)
         assert value(ev, name_of) == value(twin, name_of), name_of
         level = draw.choice((0.95, 0.8))
@@ -351,13 +347,12 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_plain_events_are_counted_without_python(name: str, kind: str, checked: list[str]) -> None:
     ev = se.Evaluator(window=WINDOWS[name], time_unit="s", **OPTIONS[kind])
     several = kind == "classes"
-    place = {"country": "a", "model": "x"}
 
-    def update(yes: bool, score: float) -> None:
+    def update(yes: Any, score: Any, event_time: Any = START, how: str = "score") -> None:
+        values = {"y_true": yes, how: score}
         if several:
-            ev.update("ab"[yes], "ab"[bool(score > 0.5)], event_time=START, slices=place)
-        else:
-            ev.update(yes, score=score, event_time=START, slices=place)
+            values = {"y_true": "ab"[yes], "y_pred": "ab"[bool(score > 0.5)]}
+        ev.update(**values, event_time=event_time, slices={"country": "a", "model": "x"})
 
     for yes in (True, False):
         for score in (0.25, 0.75, 0.5):
@@ -371,14 +366,13 @@ def test_plain_events_are_counted_without_python(name: str, kind: str, checked: 
             value(ev, metric)
     checked.clear()
     for score in (0.75, 0.875, np.float64(1.0)):
-        update(True, score)  # type: ignore[arg-type]
+        update(True, score)
     if name != "last 1":
         update(False, 0.75)
     if not several:
-        ev.update(1, proba=0.75, event_time=int(START) + 1, slices=place)
-        ev.update(np.True_, score=0.75, event_time=START + 0.5, slices=place)
-        moment = datetime.fromtimestamp(START, UTC)
-        ev.update(True, score=0.75, event_time=moment, slices=place)
+        update(1, 0.75, int(START) + 1, "proba")
+        update(np.True_, 0.75, START + 0.5)
+        update(True, 0.75, datetime.fromtimestamp(START, UTC))
     assert not checked
     ev._check()
 
@@ -386,38 +380,25 @@ def test_plain_events_are_counted_without_python(name: str, kind: str, checked: 
 @compiled
 @pytest.mark.parametrize("kind", ["default", "sliced", "losses", "sliced classes"])
 def test_panes_begin_without_python(kind: str, checked: list[str]) -> None:
-    options = {"window": se.Panes("40s", pane="10s"), "time_unit": "s", **OPTIONS[kind]}
-    ev, twin = se.Evaluator(**options), in_python(partial(se.Evaluator, **options))
-    draw, several = random.Random(4), ev.task == "multiclass"
-    now = START
-
-    def update(label: int, place: str) -> None:
-        values: dict[str, Any] = {"event_time": now, "slices": {"country": place}}
+    ev = se.Evaluator(window=se.Panes("40s", pane="10s"), time_unit="s", **OPTIONS[kind])
+    draw, several, now = random.Random(4), ev.task == "multiclass", START
+    for n in range(159):
+        label, place = n % 3, "abc"[n // 3 % 3]
+        if n == 9:
+            checked.clear()
+        if n >= 9:
+            # Some panes begin with a label or a slice, some are empty, and then all have gone.
+            now += draw.choice((0, 1, 2, 5, 23, 70 if draw.random() < 0.2 else 1))
+            label, place = draw.choice((0, 0, 0, 1, 2)), draw.choice("aaab")
+        values: dict[str, Any] = {"y_true": label == 1, "score": round(draw.random(), 2)}
         if several:
-            values |= {"y_true": "abc"[label], "y_pred": draw.choice("abc")}
-        else:
-            values |= {"y_true": label == 1, "score": round(draw.random(), 2)}
-        ev.update(**values)
-        twin_called = len(checked)
-        twin.update(**values)
-        del checked[twin_called:]
-
-    for n in range(9):
-        update(n % 3, "abc"[n // 3])
-    checked.clear()
-    for _ in range(150):
-        # Some panes begin with a label or a slice, some are empty, and then all have gone.
-        now += draw.choice((0, 1, 2, 5, 23, 70 if draw.random() < 0.2 else 1))
-        update(draw.choice((0, 0, 0, 1, 2)), draw.choice("aaab"))
-        if draw.random() < 0.5:
+            values = {"y_true": "abc"[label], "y_pred": draw.choice("abc")}
+        ev.update(**values, event_time=now, slices={"country": place})
+        if n >= 9 and draw.random() < 0.5:
             for one in (ev, *ev.slices().values())[: draw.choice((1, 1, 4))]:
                 value(one, "accuracy" if several or kind != "losses" else "log_loss")
-        if draw.random() < 0.1:
-            assert ev.to_bytes() == twin.to_bytes()
-            assert (ev.retained, ev.arrivals) == (twin.retained, twin.arrivals)
-            ev._check()
     assert not checked
-    assert ev.to_bytes() == twin.to_bytes()
+    ev._check()
 
 
 @compiled
@@ -512,21 +493,6 @@ def test_signature_and_documentation_are_those_of_the_method() -> None:
 
 
 @compiled
-def test_a_subclass_may_have_its_own_update() -> None:
-    class Doubled(se.Evaluator):
-        def update(self, *args: Any, **values: Any) -> None:
-            super().update(*args, **values)
-            super().update(*args, **values)
-
-    ev = Doubled()
-    ev.update(True, score=0.5)
-    ev.update(False, score=0.25)
-    assert ev.total.support == 4
-    assert ev["roc_auc"] == 1.0
-    assert pickle.loads(pickle.dumps(ev)) == ev
-
-
-@compiled
 def test_losses_of_large_sums_are_those_of_the_way_in_python() -> None:
     sums = ProbabilitySums()
     sums.update(True, 0.1, 2**53)
@@ -541,17 +507,20 @@ def test_losses_of_large_sums_are_those_of_the_way_in_python() -> None:
     assert tally.log_loss() != tally.log_loss()
 
 
+EVENTS = 900
+
+
 @compiled
 @pytest.mark.parametrize(
     ("share", "gap", "weight", "at_once", "window"),
     [
         (0.5, 0.2, 1, True, None),
-        (0.5, 4.0, 3, True, se.Last(1200)),
+        (0.5, 4.0, 3, True, se.Last(EVENTS - 300)),
         (0.22, 2.0, 1, True, None),
         (0.1, 9.0, 1, False, None),  # an AUC of 1
-        (0.5, 0.0, 1, False, se.Last(1200)),  # scores that are all one
+        (0.5, 0.0, 1, False, se.Last(EVENTS - 300)),  # scores that are all one
         (0.5, 0.2, 2**12, True, None),  # more pairs than the variance takes in the end
-        (0.5, 0.2, 2**30, False, se.Last(1200)),  # more than 2**53
+        (0.5, 0.2, 2**30, False, se.Last(EVENTS - 300)),  # more than 2**53
     ],
 )
 def test_intervals_of_an_auc_are_those_of_the_way_in_python(
@@ -559,13 +528,13 @@ def test_intervals_of_an_auc_are_those_of_the_way_in_python(
 ) -> None:
     ev, draw, shorter = se.Evaluator(metrics=["roc_auc"], window=window), random.Random(5), 0
     ev._cache_interval("roc_auc", 0.95, "auto")  # not only from the first of DeLong's on
-    for step in range(1500):
+    for step in range(EVENTS):
         label = draw.random() < share
         event = {"score": round(draw.gauss(gap * label, 1.0 if gap else 0.0), 1), "weight": weight}
         ev.update(label, **event)
         if step % 7 == 0:
             ev.revert(label, **event)
-        if step == 1000 and window is None:
+        if step == EVENTS // 2 and window is None:
             ev.merge(ev.copy(), allow_overlap=True)
         interval(ev, method="delong")  # has the index keep the sums
         checked.clear()

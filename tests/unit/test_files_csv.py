@@ -13,34 +13,23 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.records import csv_table
-from streameval.records.chunk import Chunk, FieldRequest, RecordError
+from streameval.records.chunk import FieldRequest
 from streameval.records.csv_table import LabelTypes, read_csv
-from streameval.records.event_columns import plain_values
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.layout import Layout
+from tests.support.read_chunks import LABEL, SCORE, Chunks
 
-LABEL = FieldRequest("label", "label")
-SCORE = FieldRequest("score", "number")
+UTF8 = Layout()
 
 
 def read(
-    data: bytes | str, *wanted: FieldRequest, label_type: LabelType | None = None
-) -> list[Chunk]:
-    raw = data.encode() if isinstance(data, str) else data
-    types = LabelTypes(label_type)
-    return list(read_csv(io.BytesIO(raw), "a.csv", wanted or (LABEL, SCORE), types))
-
-
-def values(chunks: list[Chunk], path: str) -> list[Any]:
-    return [value for chunk in chunks for value in plain_values(chunk.events.columns[path])]
-
-
-def lines(chunks: list[Chunk]) -> list[int]:
-    return [int(line) for chunk in chunks for line in chunk.events.places]
-
-
-def bad(chunks: list[Chunk]) -> list[RecordError]:
-    return [record for chunk in chunks for record in chunk.bad.first]
+    data: bytes | str,
+    *wanted: FieldRequest,
+    label_type: LabelType | None = None,
+    layout: Layout = UTF8,
+) -> Chunks:
+    raw = io.BytesIO(data.encode() if isinstance(data, str) else data)
+    return Chunks(read_csv(raw, "a.csv", wanted or (LABEL, SCORE), LabelTypes(label_type), layout))
 
 
 @pytest.mark.parametrize(
@@ -58,34 +47,40 @@ def bad(chunks: list[Chunk]) -> list[RecordError]:
     ],
 )
 def test_what_is_one_table(data: str) -> None:
-    chunks = read(data)
-    assert not bad(chunks)
-    assert values(chunks, "label") == [1, 0]
-    assert values(chunks, "score") == [0.5, 2.0]
-    assert chunks[0].events.columns["label"].dtype == np.int64  # type: ignore[union-attr]
+    found = read(data)
+    assert (found.bad, found["label"], found["score"]) == ([], [1, 0], [0.5, 2.0])
+    assert found.chunks[0].events.columns["label"].dtype == np.int64  # type: ignore[union-attr]
 
 
-def test_lines_are_those_where_rows_begin() -> None:
-    data = 'label,x,score\n1,"a\nb\n\nc",1\n\n1,"d",1\n1,e,x\n1,"f\ng",y\n1,h,1\n'
-    chunks = read(data)
-    assert lines(chunks) == [2, 7, 11]
-    assert [(r.place, r.got) for r in bad(chunks)] == [(8, "the text 'x'"), (9, "the text 'y'")]
+PLAIN = "1,a,1\n" * 400_000  # two blocks without a quote
+
+
+@pytest.mark.parametrize(
+    ("data", "events", "lines", "bad"),
+    [
+        (
+            'label,x,score\n1,"a\nb\n\nc",1\n\n1,"d",1\n1,e,x\n1,"f\ng",y\n1,h,1\n',
+            *(3, [2, 7, 11], [(8, "the text 'x'"), (9, "the text 'y'")]),
+        ),
+        (f'label,x,score\n{PLAIN}1,"q\nr",1\n1,s,bad\n{PLAIN}', 800_001, [800_004],
+         [(400_004, "the text 'bad'")]),
+        ("label,score\n", 0, [], []),
+        ("label,score", 0, [], []),
+    ],
+    ids=["quotes", "a late quote", "a header", "a header without an end"],
+)  # fmt: skip
+def test_lines_are_those_where_rows_begin(
+    data: str, events: int, lines: list[int], bad: list[Any]
+) -> None:
+    found = read(data)
+    assert len(found.lines) == events
+    assert found.lines[-3 if events == 3 else -1 :] == lines
+    assert [(record.place, record.got) for record in found.bad] == bad
 
 
 def test_a_blank_line_under_one_column_is_no_record() -> None:
-    chunks = read("label\n1\n\n0\n", LABEL)
-    assert not bad(chunks)
-    assert values(chunks, "label") == [1, 0]
-    assert lines(chunks) == [2, 4]
-
-
-def test_lines_are_right_when_a_quote_comes_late() -> None:
-    plain = "1,a,1\n" * 400_000  # two blocks without a quote
-    data = "label,x,score\n" + plain + '1,"q\nr",1\n1,s,bad\n' + plain
-    chunks = read(data)
-    assert [record.place for record in bad(chunks)] == [400_004]
-    assert sum(chunk.events.rows for chunk in chunks) == 800_001
-    assert lines(chunks)[-1] == 800_004
+    found = read("label\n1\n\n0\n", LABEL)
+    assert (found.bad, found["label"], found.lines) == ([], [1, 0], [2, 4])
 
 
 CELL = st.text('a1",\n \ré_', max_size=4)
@@ -108,41 +103,42 @@ def test_rows_are_those_that_were_written(
     writer.writerow(["first", "label", "last"])
     writer.writerows(rows)
     wanted = [FieldRequest(name, "label") for name in ("first", "label", "last")]
-    chunks = read(text.getvalue(), *wanted, label_type="str")
+    found = read(text.getvalue(), *wanted, label_type="str")
     # An empty cell is no label.
     kept = [row for row in rows if row[0] and row[2]]
-    found = list(zip(*(values(chunks, want.path) for want in wanted), strict=True))
-    assert found == kept
-    assert sum(chunk.bad.count for chunk in chunks) == len(rows) - len(kept)
+    assert list(zip(*(found[want.path] for want in wanted), strict=True)) == kept
+    assert found.refused == len(rows) - len(kept)
 
 
 @pytest.mark.parametrize("more", ["", '"d", "4"\n'])  # csv reads a block with quotes
 def test_blanks_behind_delimiters_are_left_out_if_the_header_has_them(more: str) -> None:
     rows = " a, 1\nb,2\n  c,   x\n" + more
     spaced, plain = read("label, score\n" + rows), read("label,score\n" + rows)
-    last = ["d"] if more else []
-    assert values(spaced, "label") == ["a", "b", *last]
-    assert values(plain, "label") == [" a", "b"]
-    for chunks in (spaced, plain):
-        assert (bad(chunks)[0].place, lines(chunks)[:2]) == (4, [2, 3])
-    (record,) = bad(read('label, score\nb, "a"\n'))
+    assert spaced["label"] == ["a", "b", *(["d"] if more else [])]
+    assert plain["label"][:2] == [" a", "b"]
+    for found in (spaced, plain):
+        assert (found.bad[0].place, found.lines[:2]) == (4, [2, 3])
+    (record,) = read('label, score\nb, "a"\n').bad
     assert "got the text 'a'" in str(record)
-    assert values(read('label, score\n" b", 1\n" b ", 2\n'), "label") == [" b", " b "]
-    assert values(read('label," score",score\n b,1,2\n'), "label") == [" b"]
+    assert read('label, score\n" b", 1\n" b ", 2\n')["label"] == [" b", " b "]
+    assert read('label," score",score\n b,1,2\n')["label"] == [" b"]
 
 
-def test_blanks_are_left_out_of_rows_without_a_header_and_never_as_delimiters() -> None:
-    wanted = [FieldRequest("1", "number"), FieldRequest("2", "label")]
-    for text, delimiter, found in (
+@pytest.mark.parametrize(
+    ("text", "delimiter", "labels"),
+    [
         ("1, a\n2,b\n", ",", ["a", "b"]),
         ("1,a\n2, b\n", ",", ["a", " b"]),
         ("1\t a\n2\t b\n", "\t", ["a", "b"]),
-        ("1  a\n2  b\n", " ", ["", ""]),
-    ):
-        layout = Layout(delimiter, header=False)
-        stream = io.BytesIO(text.encode())
-        chunks = list(read_csv(stream, "a.csv", wanted, LabelTypes("str"), layout))
-        assert [*values(chunks, "2"), *(bad(chunks) and ["", ""])] == found
+        ("1  a\n2  b\n", " ", []),
+    ],
+)
+def test_blanks_are_left_out_of_rows_without_a_header_and_never_as_delimiters(
+    text: str, delimiter: str, labels: list[str]
+) -> None:
+    wanted = [FieldRequest("1", "number"), FieldRequest("2", "label")]
+    found = read(text, *wanted, label_type="str", layout=Layout(delimiter, header=False))
+    assert (found["2"], bool(found.bad)) == (labels, not labels)
 
 
 FAULTS = [
@@ -157,28 +153,21 @@ FAULTS = [
 @pytest.mark.parametrize(("row", "message"), FAULTS)
 @pytest.mark.parametrize("first", ["1,1", '"1",1'])
 def test_faults_are_reported_with_their_line(row: str, message: str, first: str) -> None:
-    chunks = read(f"label,score\n{first}\n{row}\n0,0\n", label_type="int")
-    (record,) = bad(chunks)
+    found = read(f"label,score\n{first}\n{row}\n0,0\n", label_type="int")
+    (record,) = found.bad
     assert str(record).startswith("a.csv:3: ")
     assert message in str(record)
-    assert values(chunks, "label") == [1, 0]
-    assert lines(chunks) == [2, 4]
+    assert (found["label"], found.lines) == ([1, 0], [2, 4])
 
 
 def test_bytes_that_are_not_utf8_and_a_line_of_ten_megabytes() -> None:
-    data = b"label,x,score\n1,a,1\n1,\xff,1\n1," + b"y" * (10 << 20) + b",1\n1,\xc3\xa9,1\n"
-    chunks = read(data)
-    assert [str(record) for record in bad(chunks)] == [
+    found = read(b"label,x,score\n1,a,1\n1,\xff,1\n1," + b"y" * (10 << 20) + b",1\n1,\xc3\xa9,1\n")
+    assert [str(record) for record in found.bad] == [
         "a.csv:3: record: expected UTF-8 text, got byte 0xff; give --encoding with the encoding "
         "that the file was written in, such as cp1252",
         "a.csv:4: record: expected a line of at most 4 MiB, got a longer one",
     ]
-    assert lines(chunks) == [2, 5]
-
-
-def test_a_header_alone_is_no_record() -> None:
-    assert sum(chunk.events.rows for chunk in read("label,score\n")) == 0
-    assert sum(chunk.events.rows for chunk in read("label,score")) == 0
+    assert found.lines == [2, 5]
 
 
 @pytest.mark.parametrize(
@@ -200,12 +189,6 @@ def test_headers_that_do_not_do(data: bytes | str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_probabilities_need_a_column_for_each_label() -> None:
-    (record,) = bad(read("p\n0.5\n", FieldRequest("p", "probabilities")))
-    assert record.expected == "an object label -> probability"
-    assert record.remedy.startswith("give proba={label: column")
-
-
 @pytest.mark.parametrize(
     ("cells", "label_type", "labels"),
     [
@@ -221,28 +204,26 @@ def test_probabilities_need_a_column_for_each_label() -> None:
 )
 def test_label_types(cells: list[str], label_type: LabelType | None, labels: list[Any]) -> None:
     data = "label\n" + "\n".join(cells) + "\n"
-    found = values(read(data, LABEL, label_type=label_type), "label")
-    assert found == labels
-    assert [isinstance(a, str) for a in found] == [isinstance(b, str) for b in labels]
+    found = read(data, LABEL, label_type=label_type)["label"]
+    assert list(map(repr, found)) == list(map(repr, labels))
 
 
 def test_a_type_once_found_holds_for_later_files() -> None:
     types = LabelTypes()
     first, second = (
-        list(read_csv(io.BytesIO(data), "a.csv", [LABEL], types))
+        Chunks(read_csv(io.BytesIO(data), "a.csv", [LABEL], types))
         for data in (b"label\n1\n", b"label\nspam\n2\n")
     )
-    assert values(first, "label") == [1]
-    assert values(second, "label") == [2]
-    assert bad(second)[0].remedy_code == "label_type"
-    assert str(bad(second)[0]).endswith("; choose the type with --label-type")
+    assert (first["label"], second["label"]) == ([1], [2])
+    assert second.bad[0].remedy_code == "label_type"
+    assert str(second.bad[0]).endswith("; choose the type with --label-type")
 
 
 def test_label_columns_that_look_different_are_refused() -> None:
+    wanted = FieldRequest("t", "label"), FieldRequest("p", "label")
     with pytest.raises(InputError, match="got t int, p str; say which with label_type="):
-        read("t,p\n1,spam\n", FieldRequest("t", "label"), FieldRequest("p", "label"))
-    chunks = read("t,p\n1,true\n", FieldRequest("t", "label"), FieldRequest("p", "label"))
-    assert values(chunks, "p") == [True]
+        read("t,p\n1,spam\n", *wanted)
+    assert read("t,p\n1,true\n", *wanted)["p"] == [True]
 
 
 @given(st.lists(st.text("01-+.truefals e", max_size=5), max_size=6))
@@ -286,15 +267,13 @@ def test_the_compiled_reader_and_the_portable_one_agree(
     data = text.replace(",", delimiter).encode()
     layout = Layout(delimiter=delimiter)
 
-    def found() -> list[Any]:
-        types = LabelTypes("str")
-        result = []
-        for want in ([LABEL, SCORE], [LABEL, FieldRequest("score", "slice")]):
-            chunks = list(read_csv(io.BytesIO(data), "a.csv", want, types, layout))
-            result += [values(chunks, path) for path in ("label", "score")]
-            result += [lines(chunks), bad(chunks)]
-            result += [type(chunk.events.columns["score"]) for chunk in chunks]
-        return list(map(repr, result))
+    def found() -> str:
+        result: list[Any] = []
+        for score in (SCORE, FieldRequest("score", "slice")):
+            one = read(data, LABEL, score, label_type="str", layout=layout)
+            result += [one["label"], one["score"], one.lines, one.bad]
+            result += [type(chunk.events.columns["score"]) for chunk in one.chunks]
+        return repr(result)
 
     compiled = found()
     with pytest.MonkeyPatch.context() as patch:
@@ -309,5 +288,5 @@ def test_decimal_numbers_are_the_nearest_floats() -> None:
         f"{rng.random() * 10.0 ** rng.integers(-9, 9):.{rng.integers(1, 19)}f}" for _ in texts
     ]
     texts += [f"{m}e-{k}" for m, k in rng.integers(1, [2**63 - 1, 28], (20_000, 2)).tolist()]
-    chunks = read("\n".join(["label,score", *(f"a,{text}" for text in texts)]))
-    assert values(chunks, "score") == list(map(float, texts))
+    found = read("\n".join(["label,score", *(f"a,{text}" for text in texts)]))
+    assert found["score"] == list(map(float, texts))

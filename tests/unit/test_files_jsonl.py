@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,43 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import InputError
-from streameval.records.chunk import Chunk, FieldRequest, RecordError
-from streameval.records.event_columns import plain_values
+from streameval.records.chunk import FieldRequest
 from streameval.records.json_records import read_jsonl
-
-LABEL = FieldRequest("label", "label")
-SCORE = FieldRequest("score", "number")
+from tests.support.read_chunks import LABEL, SCORE, Chunks
 
 
-def read(data: bytes | str, *wanted: FieldRequest) -> list[Chunk]:
+def read(data: bytes | str, *wanted: FieldRequest) -> Chunks:
     raw = data.encode() if isinstance(data, str) else data
-    return list(read_jsonl(io.BytesIO(raw), "a.jsonl", wanted or (LABEL, SCORE)))
+    return Chunks(read_jsonl(io.BytesIO(raw), "a.jsonl", wanted or (LABEL, SCORE)))
 
 
-def values(chunks: list[Chunk], path: str) -> list[Any]:
-    return [value for chunk in chunks for value in plain_values(chunk.events.columns[path])]
-
-
-def lines(chunks: list[Chunk]) -> list[int]:
-    return [int(line) for chunk in chunks for line in chunk.events.places]
-
-
-def bad(chunks: list[Chunk]) -> list[RecordError]:
-    return [record for chunk in chunks for record in chunk.bad.first]
-
-
-def test_columns_are_arrays_of_the_narrowest_type() -> None:
-    (chunk,) = read('{"label": 1, "score": 0.5}\n{"label": 0, "score": 1}\n')
+def test_columns_are_arrays_of_the_narrowest_type_and_equal_texts_one_object() -> None:
+    (chunk,) = read('{"label": 1, "score": 0.5}\n{"label": 0, "score": 1}\n').chunks
     assert chunk.events.columns["label"].dtype == np.int64
     assert chunk.events.columns["score"].dtype == np.float64
     assert chunk.events.places == range(1, 3)
-    assert read('{"label": true, "score": 1}')[0].events.columns["label"].dtype == np.bool_
-
-
-def test_equal_texts_are_one_object() -> None:
-    (chunk,) = read('{"label": "spam", "score": 0.5}\n' * 3)
-    assert plain_values(chunk.events.columns["label"]) == ["spam"] * 3
-    assert chunk.events.columns["label"].labels == ["spam"]  # type: ignore[union-attr]
+    (chunk,) = read('{"label": true, "score": 1}').chunks
+    assert chunk.events.columns["label"].dtype == np.bool_
+    found = read('{"label": "spam", "score": 0.5}\n' * 3)
+    assert found["label"] == ["spam"] * 3
+    assert found.chunks[0].events.columns["label"].labels == ["spam"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +44,8 @@ def test_equal_texts_are_one_object() -> None:
     ],
 )
 def test_what_is_tolerated(data: str) -> None:
-    chunks = read(data)
-    assert not bad(chunks)
-    assert values(chunks, "label") == [1, 1]
-    assert values(chunks, "score") == [0.5, 0.5]
+    found = read(data)
+    assert (found.bad, found["label"], found["score"]) == ([], [1, 1], [0.5, 0.5])
 
 
 def test_paths_go_into_objects_and_a_backslash_keeps_a_dot() -> None:
@@ -75,8 +55,8 @@ def test_paths_go_into_objects_and_a_backslash_keeps_a_dot() -> None:
         FieldRequest("meta.deep.s", "number"),
         FieldRequest(r"meta\.label", "label"),
     ]
-    chunks = read(data, *wanted)
-    assert [values(chunks, want.path) for want in wanted] == [["a"], [1.0], ["b"]]
+    found = read(data, *wanted)
+    assert [found[want.path] for want in wanted] == [["a"], [1.0], ["b"]]
 
 
 @pytest.mark.parametrize(
@@ -96,42 +76,28 @@ def test_paths_that_clash_are_refused(wanted: tuple[FieldRequest, ...]) -> None:
 
 def test_probabilities_of_the_same_labels_are_columns() -> None:
     wanted = FieldRequest("p", "probabilities")
-    (chunk,) = read('{"p": {"a": 0.25, "b": 0.75}}\n{"p": {"a": 1, "b": 0}}\n', wanted)
-    assert {k: v.tolist() for k, v in chunk.events.columns["p"].items()} == {
-        "a": [0.25, 1.0],
-        "b": [0.75, 0.0],
-    }
-    (chunk,) = read('{"p": {"a": 1}}\n{"p": {"b": 1}}\n', wanted)
+    (chunk,) = read('{"p": {"a": 0.25, "b": 0.75}}\n{"p": {"a": 1, "b": 0}}\n', wanted).chunks
+    columns = {label: shares.tolist() for label, shares in chunk.events.columns["p"].items()}
+    assert columns == {"a": [0.25, 1.0], "b": [0.75, 0.0]}
+    (chunk,) = read('{"p": {"a": 1}}\n{"p": {"b": 1}}\n', wanted).chunks
     assert chunk.events.columns["p"] == [{"a": 1.0}, {"b": 1.0}]
 
 
-# Which texts and which other values are bad: tests/unit/test_frozen_bad_records.py.
-
-
-def test_a_line_of_ten_megabytes_is_skipped() -> None:
-    good = b'{"label": 1, "score": 1}\n'
-    long = b'{"label": 1, "score": 1, "x": "' + b"y" * (10 << 20) + b'"}\n'
-    chunks = read(good + long + good)
-    (record,) = bad(chunks)
-    assert str(record) == (
-        "a.jsonl:2: record: expected a line of at most 4 MiB, got one of 10,485,793 bytes"
-    )
-    assert lines(chunks) == [1, 3]
+# Which texts and which other values are bad: tests/unit/test_frozen_bad_records.py; lines that are
+# too long: tests/unit/test_files_array.py, of the same reader.
 
 
 def test_all_bad_records_are_counted_and_ten_are_kept_in_order() -> None:
-    chunks = read('{"label": 1, "score": "x"}\n' * 500 + '{"label": 1, "score": 1}\n')
-    (chunk,) = chunks
-    assert chunk.bad.count == 500
-    assert [record.place for record in chunk.bad.first] == list(range(1, 11))
-    assert lines(chunks) == [501]
+    found = read('{"label": 1, "score": "x"}\n' * 500 + '{"label": 1, "score": 1}\n')
+    assert (len(found.chunks), found.refused, found.lines) == (1, 500, [501])
+    assert [record.place for record in found.bad] == list(range(1, 11))
 
 
 def test_a_record_that_is_bad_twice_counts_once() -> None:
     wanted = (FieldRequest("a", "weight"), FieldRequest("b", "weight"))
-    chunks = read('{"a": -1, "b": -1}\n{"a": 1, "b": -1}\n{"a": -1, "b": 1}\n', *wanted)
-    assert [(r.place, r.field) for r in bad(chunks)] == [(1, "a"), (2, "b"), (3, "a")]
-    assert chunks[0].bad.count == 3
+    found = read('{"a": -1, "b": -1}\n{"a": 1, "b": -1}\n{"a": -1, "b": 1}\n', *wanted)
+    assert [(r.place, r.field) for r in found.bad] == [(1, "a"), (2, "b"), (3, "a")]
+    assert found.refused == 3
 
 
 JSON = st.recursive(
@@ -166,8 +132,7 @@ def test_good_records_are_those_that_python_reads_so(texts: list[str]) -> None:
             good.append((number, label, score))
         else:
             wrong.append(number)
-    chunks = read("\n".join(texts))
-    found = zip(lines(chunks), values(chunks, "label"), values(chunks, "score"), strict=True)
-    assert list(found) == good
-    assert [record.place for record in bad(chunks)][:10] == wrong[:10]
-    assert sum(chunk.bad.count for chunk in chunks) == len(wrong)
+    found = read("\n".join(texts))
+    assert list(zip(found.lines, found["label"], found["score"], strict=True)) == good
+    assert [record.place for record in found.bad][:10] == wrong[:10]
+    assert found.refused == len(wrong)

@@ -11,37 +11,38 @@ import pytest
 from streameval.errors import InputError
 from streameval.records.chunk import FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.event_columns import plain_values
 from streameval.records.input_files import InputFile, find_paths, find_sources, read_source
 from streameval.records.layout import Layout
+from tests.support.read_chunks import Chunks
 
 WANTED = [FieldRequest("y", "label")]
 
 
-def labels(source: InputFile, stdin: bytes = b"") -> list[object]:
-    chunks = read_source(source, WANTED, LabelTypes(), io.BytesIO(stdin))
-    return [label for chunk in chunks for label in plain_values(chunk.events.columns["y"])]
+def labels(source: InputFile, stdin: io.BytesIO | None = None) -> list[object]:
+    return Chunks(read_source(source, WANTED, LabelTypes(), stdin or io.BytesIO()))["y"]
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("b.jsonl", "a.jsonl", "c[1].jsonl", "deep/d.jsonl"):
-        path = tmp_path / name
+def files(here: Path) -> None:
+    for name in ("b.jsonl", "a.jsonl", "c[1].jsonl", "deep/d.jsonl", "e.csv"):
+        path = here / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f'{{"y": "{name}"}}\n')
-    (tmp_path / "e.csv").write_text("y\ne\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        path.touch()
 
 
-def test_patterns_are_sorted_and_arguments_keep_their_order(files: Path) -> None:
-    assert find_paths(["e.csv", "*.jsonl"]) == ["e.csv", "a.jsonl", "b.jsonl", "c[1].jsonl"]
-    assert find_paths(["**/*.jsonl"])[-1] == "deep/d.jsonl"
-
-
-def test_a_file_of_exactly_that_name_comes_first(files: Path) -> None:
-    assert find_paths(["c[1].jsonl"]) == ["c[1].jsonl"]
-    assert find_paths(["[a]*"]) == ["a.jsonl"]
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["e.csv", "*.jsonl"], ["e.csv", "a.jsonl", "b.jsonl", "c[1].jsonl"]),
+        (["**/[cd]*.jsonl"], ["c[1].jsonl", "deep/d.jsonl"]),
+        (["c[1].jsonl"], ["c[1].jsonl"]),
+        (["[a]*"], ["a.jsonl"]),
+    ],
+)
+def test_patterns_are_sorted_and_arguments_keep_their_order(
+    files: None, arguments: list[str], found: list[str]
+) -> None:
+    assert find_paths(arguments) == found
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_file_of_exactly_that_name_comes_first(files: Path) -> None:
         (["-", "-"], "-: expected each file once, got it twice"),
     ],
 )
-def test_arguments_that_do_not_do(files: Path, arguments: list[str], message: str) -> None:
+def test_arguments_that_do_not_do(files: None, arguments: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         find_paths(arguments)
     assert message in str(caught.value)
@@ -75,11 +76,8 @@ def test_arguments_that_do_not_do(files: Path, arguments: list[str], message: st
         ("x.parquet", InputFile("x.parquet", "parquet")),
     ],
 )
-def test_formats_by_ending(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: InputFile
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).touch()
+def test_formats_by_ending(here: Path, name: str, source: InputFile) -> None:
+    (here / name).touch()
     assert find_sources([name]) == [source]
 
 
@@ -92,11 +90,8 @@ def test_formats_by_ending(
         ("x.arrow.zst", "x.arrow.zst: expected Arrow as it is, got it in zstd"),
     ],
 )
-def test_endings_that_tell_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).touch()
+def test_endings_that_tell_nothing(here: Path, name: str, message: str) -> None:
+    (here / name).touch()
     with pytest.raises(InputError) as caught:
         find_sources([name])
     assert message in str(caught.value)
@@ -105,12 +100,12 @@ def test_endings_that_tell_nothing(
 
 
 def test_stdin_and_gzip(tmp_path: Path) -> None:
-    assert labels(InputFile("-", "jsonl"), b'{"y": 1}\n') == [1]
-    assert labels(InputFile("-", "csv"), b"y\n1\n") == [1]
+    assert labels(InputFile("-", "jsonl"), io.BytesIO(b'{"y": 1}\n')) == [1]
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"y\n1\n"))
     assert labels(InputFile(str(path), "csv", "gzip")) == [1]
-    assert labels(InputFile("-", "csv"), path.read_bytes()) == [1]
+    for stdin in (b"y\n1\n", path.read_bytes()):
+        assert labels(InputFile("-", "csv"), io.BytesIO(stdin)) == [1]
 
 
 def test_parquet_from_a_pipe(tmp_path: Path) -> None:
@@ -124,9 +119,8 @@ def test_parquet_from_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.table({"y": ["a", "b"]}), path)
     source = InputFile("-", "parquet")
-    (chunk,) = read_source(source, WANTED, LabelTypes(), Pipe(path.read_bytes()))
-    assert plain_values(chunk.events.columns["y"]) == ["a", "b"]
-    assert chunk.source == "<stdin>"
+    found = Chunks(read_source(source, WANTED, LabelTypes(), Pipe(path.read_bytes())))
+    assert (found["y"], found.chunks[0].source) == (["a", "b"], "<stdin>")
 
 
 @pytest.mark.parametrize("damage", ["cut", "checksum", "stream"])

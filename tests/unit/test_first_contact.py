@@ -5,10 +5,12 @@ A remedy that does not work is worse than none, so every row has the corrected c
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import streameval as se
@@ -21,10 +23,9 @@ TRIPLES = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.6, 0.2, 0.2], [0.5, 0.3
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.1, 3.0, -2.0], [2.5, 1.0, 2.0], [1.5, 0.0, -1.0]])
 
 
-def names() -> dict[str, Any]:
-    """What a row can use; made anew, because calls count events."""
-    pd = pytest.importorskip("pandas")
-    softmax = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+@functools.cache
+def made() -> dict[str, Any]:
+    """What rows can use, beside modules."""
     frame = pd.DataFrame(
         {"y": TRUTH, "p": LABELS, "s": SCORES, "w": [1, 2, 1, 1], "country": list("SPSP")}
     )
@@ -37,11 +38,17 @@ def names() -> dict[str, Any]:
     comparison = se.Comparison()
     comparison.update_many(TRUTH, {"champion": LABELS, "challenger": TRUTH})
     return {
-        "se": se, "np": np, "pd": pd, "df": frame, "ev": ev, "multi": multi, "sliced": sliced,
-        "new": se.Evaluator(), "c": comparison, "softmax": softmax, "TRUTH": TRUTH,
-        "LABELS": LABELS, "SCORES": SCORES, "TEXTS": TEXTS, "GUESSES": GUESSES, "PETS": PETS,
-        "PREDICTED": PREDICTED, "PAIRS": PAIRS, "TRIPLES": TRIPLES, "LOGITS": LOGITS,
+        "df": frame, "ev": ev, "multi": multi, "sliced": sliced, "new": se.Evaluator(),
+        "c": comparison, "softmax": np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True),
+        "TRUTH": TRUTH, "LABELS": LABELS, "SCORES": SCORES, "TEXTS": TEXTS, "GUESSES": GUESSES,
+        "PETS": PETS, "PREDICTED": PREDICTED, "PAIRS": PAIRS, "TRIPLES": TRIPLES, "LOGITS": LOGITS,
     }  # fmt: skip
+
+
+def run(code: str) -> None:
+    """Evaluate a call with what it names; copied, because calls count events."""
+    copies = {name: one.copy() for name, one in made().items() if name in code}
+    eval(code, {"se": se, "np": np, "pd": pd, **copies})
 
 
 def mistakes() -> list[tuple[str, str, str]]:
@@ -57,11 +64,11 @@ def test_a_mistake_names_its_remedy(mistake: str, words: str, remedy: str) -> No
     with pytest.raises(
         (se.StreamevalError, TypeError, AttributeError, KeyError, OSError)
     ) as raised:
-        eval(mistake, names())
+        run(mistake)
     if se.backend() == "native" or "got an unexpected keyword" not in str(raised.value):
         # In Python each event's call would take longer, if its keywords were explained.
         assert words in str(raised.value)
-    eval(remedy, names())
+    run(remedy)
 
 
 def test_there_are_a_hundred_mistakes() -> None:

@@ -1,4 +1,4 @@
-"""Frozen states thaw to equal ones."""
+"""Frozen states are small, and thaw to equal ones."""
 
 from __future__ import annotations
 
@@ -8,31 +8,10 @@ from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import freeze, thaw
 from tests.support.laws import assert_same
-from tests.support.window_model import Item, binary_stream, class_stream
+from tests.support.window_model import binary_stream
 
-
-def fed(task: str, items: list[Item], weight: float) -> StateSet:
-    state_set = StateSet(StatePlan.everything(task))  # type: ignore[arg-type]
-    for item in items:
-        if task == "binary":
-            state_set.update(item.y_true, int(item.score >= 0.5), item.score, weight)
-        else:
-            state_set.update(item.y_true, "a", item.proba, weight)
-    return state_set
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-@pytest.mark.parametrize("weight", [1, 2**52, 0.5])
-def test_there_and_back(task: str, weight: float) -> None:
-    items = (binary_stream if task == "binary" else class_stream)(100, seed=1)
-    # Sums of probabilities of such weights pass 64 bits.
-    state_set = fed(task, items, weight)
-    again = thaw(freeze(state_set), state_set.plan)
-    assert_same(again.to_state(), state_set.to_state())
-    again._check()
-    # What is thawed can be changed.
-    again.merge(state_set)
-    assert again.support("confusion") == 2 * state_set.support("confusion")
+# That panes thaw to what was frozen, of every task and weight: tests/unit/test_golden_states.py and
+# the oracle of windows.
 
 
 def test_a_pane_of_labels_takes_little_memory() -> None:
@@ -58,4 +37,5 @@ def test_a_pane_of_scores_is_packed(states: list[str], weight: int, width: int) 
     assert len(data) <= 48 + (8 + 2 * width) * scores
     again = thaw(data, state_set.plan)
     assert_same(again.to_state(), state_set.to_state())
+    again._check()
     assert freeze(again) == data
