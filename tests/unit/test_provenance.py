@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import gc
 import pickle
@@ -17,19 +16,6 @@ import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.evaluator.comparison import Comparison, evaluation_from_bytes
 from streameval.state_files.provenance import Provenance
-
-# Written by a release that knew of no provenance.
-OLD_FILE = base64.b64decode(
-    "iXN0cmVhbWV2YWwNChoKAAEAAADDAQAAOAIAAAAAAAB7ImRhdGEiOnsibmVnYXRpdmUiOjAsIm9wdGlvbnMiOnsi"
-    "YmlucyI6MTAsImxhYmVscyI6bnVsbCwibWF4X3NsaWNlcyI6MTAwMDAsIm1ldHJpY3MiOlsiYWNjdXJhY3kiXSwi"
-    "cG9zaXRpdmUiOjEsInNsaWNlcyI6W10sInRhc2siOiJiaW5hcnkiLCJ0ZW1wb3JhbCI6ZmFsc2UsInRocmVzaG9s"
-    "ZCI6MC41LCJ0aW1lX3VuaXQiOm51bGwsInVuZGVmaW5lZCI6bnVsbCwid2luZG93Ijp7ImtpbmQiOiJjdW11bGF0"
-    "aXZlIn19LCJzbGljZXMiOltdLCJzbGljZXNfb3ZlcmZsb3dlZCI6MCwidGltZWxpbmUiOm51bGwsIndpbmRvdyI6"
-    "eyJjb25mdXNpb24iOnsiY2xvc2VkIjpmYWxzZSwibGFiZWxzIjpbMCwxXSwicHJlZGljdGVkIjoiJGFycmF5Omlu"
-    "dDY0OjI6MCIsInRydWUiOiIkYXJyYXk6aW50NjQ6MjoxNiIsIndlaWdodCI6IiRhcnJheTppbnQ2NDoyOjMyIn19"
-    "fSwia2luZCI6ImV2YWx1YXRvciJ9AAAAAAAAAAAAAAAAAAEAAAAAAAAAAQAAAAAAAAABAAAAAAAAAAEAAAAAAAAA"
-    "AQAAAAAAAAAgESdu2/nJrge03juEtb3ndgSO/yM8IRNBB7zxj0irYg=="
-)
 
 
 def counted(*y_pred: bool, **options: Any) -> se.Evaluator:
@@ -63,18 +49,6 @@ UPDATE: dict[Any, tuple[Any, Any]] = {
     counted: (True, True),
     compared: (True, {"champion": True, "challenger": True}),
 }
-
-
-def test_a_file_of_an_older_release_is_read_and_is_the_shard_of_its_checksum(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "old").write_bytes(OLD_FILE)
-    ev = se.load(tmp_path / "old")
-    assert ev["accuracy"] == 0.5
-    assert ev.provenance == {"contents": [OLD_FILE[-32:-16].hex()], "shards": []}
-    assert ev.to_bytes() == ev.to_bytes(provenance=True) == OLD_FILE
-    with pytest.raises(StateError, match=f"got the content {OLD_FILE[-32:-24].hex()} again"):
-        ev.merge(se.load(tmp_path / "old"))
 
 
 def test_what_was_saved_and_read_is_the_same_shard_and_the_same_file(tmp_path: Path) -> None:
@@ -334,44 +308,34 @@ def test_parts_of_a_store_or_an_engine_have_no_identity() -> None:
     assert total.provenance == {"contents": [], "shards": []}
 
 
+A, B = "a" * 32, "b" * 32
+ROW: list[Any] = ["a", 0, 0, 5]
+CELLS = {
+    0: ("a b", "", 7),
+    1: (-1, True),
+    2: (-1, 0.0, 5, 6),
+    3: (2**63,),
+}
+SHARDS: list[Any] = [
+    ["a"],
+    *([ROW[:n]] for n in (1, 2, 3)),
+    [[*ROW, 5, 6]],
+    *([[*ROW[:n], value, *ROW[n + 1 :]]] for n, values in CELLS.items() for value in values),
+    # In order, apart, once.
+    [["b", 0, 0, 5], ROW],
+    [["a", 1, 0, 5], ROW],
+    [ROW, ["a", 0, 6, 7]],
+    [ROW, ROW],
+]
+CONTENTS: list[Any] = [[], {}, ["00"], ["g" * 32], [A.upper()], [B, A], [A, A], [7]]
 BAD: list[Any] = [
     None,
     [],
     {},
-    {"contents": [], "shards": []},
-    {"contents": {}, "shards": []},
-    {"contents": ["00"], "shards": []},
-    {"contents": ["g" * 32], "shards": []},
-    {"contents": ["A" * 32], "shards": []},
-    {"contents": ["b" * 32, "a" * 32], "shards": []},
-    {"contents": ["a" * 32, "a" * 32], "shards": []},
-    {"contents": [7], "shards": []},
-    {"contents": ["a" * 32]},
-    {"contents": ["a" * 32], "shards": [], "more": 1},
-    *(
-        {"contents": [], "shards": shards}
-        for shards in (
-            ["a"],
-            [["a"]],
-            [["a", 0]],
-            [["a", 0, 5]],
-            [["a", 0, 5, 5]],
-            [["a", 0, 5, 4]],
-            [["a", 0, -1, 4]],
-            [["a", -1, 0, 4]],
-            [["a", 0, 0, 2**63]],
-            [["a", 0, 0, 5, 5, 6]],
-            [["a", True, 0, 5]],
-            [["a", 0, 0.0, 5]],
-            [["a b", 0, 0, 5]],
-            [["", 0, 0, 5]],
-            [[7, 0, 0, 5]],
-            [["b", 0, 0, 5], ["a", 0, 0, 5]],
-            [["a", 1, 0, 5], ["a", 0, 0, 5]],
-            [["a", 0, 0, 5], ["a", 0, 6, 7]],
-            [["a", 0, 0, 5], ["a", 0, 0, 5]],
-        )
-    ),
+    {"contents": [A]},
+    {"contents": [A], "shards": [], "more": 1},
+    *({"contents": contents, "shards": []} for contents in CONTENTS),
+    *({"contents": [], "shards": shards} for shards in SHARDS),
 ]
 
 
