@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -133,22 +134,9 @@ def test_nothing_leaks() -> None:
 def run_together(*works: Callable[[], object]) -> None:
     """Each in a thread of its own, started at one moment; raises what one of them raised."""
     start = threading.Barrier(len(works))
-    errors: list[BaseException] = []
-
-    def guarded(work: Callable[[], object]) -> None:
-        start.wait()
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(works)) as pool:
+        for ended in [pool.submit(lambda work=work: (start.wait(), work())) for work in works]:
+            ended.result()
 
 
 def parts_of(count: int) -> list[tuple[np.ndarray, np.ndarray]]:

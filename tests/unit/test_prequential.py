@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from river import (
+    compose,
     datasets,
     evaluate,
     forest,
@@ -24,6 +25,7 @@ from river import (
 )
 
 import streameval as se
+from streameval.integrations.river import RiverMetric
 
 
 def model() -> Any:
@@ -105,6 +107,24 @@ def test_of_equal_probabilities_the_first_is_predicted(labels: Any) -> None:
         evaluator = se.Evaluator(threshold=0.4)
         se.prequential(Even(*labels), [({}, True), ({}, False)], evaluator)
         assert (evaluator["recall"], evaluator["specificity"]) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("delay", [1, 7, timedelta(0), timedelta(minutes=45)], ids=str)
+def test_a_delay_is_rivers(delay: Any) -> None:
+    """Of events it is River's less one."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        ({**x, "at": start + timedelta(minutes=n * n % 7 + 15 * n)}, y)
+        for n, (x, y) in enumerate(phishing(150))
+    ]
+    features = compose.Discard("at") | model()
+    moment, more = ("at", timedelta(0)) if isinstance(delay, timedelta) else (None, 1)
+    theirs, ours = RiverMetric("log_loss"), se.Evaluator()
+    evaluate.progressive_val_score(
+        rows, features.clone(), theirs, moment=moment, delay=delay + more
+    )
+    se.prequential(features.clone(), rows, ours, moment=moment, delay=delay or None)
+    assert ours["log_loss"] == theirs.get()
 
 
 @pytest.mark.parametrize("delay", [1, 2, 7])
