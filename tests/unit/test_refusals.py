@@ -11,9 +11,6 @@ import streameval as se
 HEAVY = 2**53
 HOUR = 3600
 T0 = 1_700_002_800 // HOUR * HOUR
-LIGHT = 1000
-"""More than what is left of the room, see :func:`almost_full`."""
-
 GIVEN: dict[str, dict[str, Any]] = {
     "binary": {"y_true": True, "score": 0.5},
     "multiclass": {"y_true": "a", "proba": {"a": 0.75, "b": 0.25}},
@@ -31,23 +28,15 @@ def refused(ev: se.Evaluator, call: Any, given: dict[str, Any]) -> None:
     ev._check()
 
 
-def almost_full(task: str, **options: Any) -> se.Evaluator:
-    """Two panes whose merge has room for less than :data:`LIGHT`; each has room for more."""
-    window = se.Panes("4h", pane="1h", lateness="4h")
-    ev = se.Evaluator(task, window=window, time_unit="s", **options)  # type: ignore[arg-type]
-    given = GIVEN[task] | ({"slices": {"k": "x"}} if options else {})
-    ev.update(**given, weight=HEAVY, event_time=T0)
-    ev.update(**given, weight=HEAVY - 1, event_time=T0 + HOUR)
-    for _ in range(8 if task == "binary" else 7):
-        ev.merge(ev, allow_overlap=True)
-    return ev
-
-
 def columns(*events: dict[str, Any]) -> dict[str, Any]:
-    named = {name: [event[name] for event in events] for name in events[0]}
-    if "slices" in named:
-        named["slices"] = {"k": [values["k"] for values in named["slices"]]}
-    return named
+    """The events as ``update_many`` takes them, with the names of the last."""
+    given: dict[str, Any] = {name: [event.get(name) for event in events] for name in events[-1]}
+    for name, column in given.items():
+        if not all(isinstance(value, dict) for value in column):
+            continue
+        if name == "slices" or "champion" in column[0]:
+            given[name] = {key: [value.get(key) for value in column] for key in column[0]}
+    return given
 
 
 @pytest.mark.parametrize(
@@ -57,11 +46,16 @@ def columns(*events: dict[str, Any]) -> dict[str, Any]:
 def test_a_pane_that_would_overflow_the_merge_of_panes_is_refused(
     task: str, sliced: bool, read: str
 ) -> None:
-    ev = almost_full(task, **({"slices": ("k",)} if sliced else {}))
-    event = GIVEN[task] | {"weight": LIGHT, "event_time": T0 + HOUR}
+    window, slices = se.Panes("4h", pane="1h", lateness="4h"), ("k",) if sliced else ()
+    ev = se.Evaluator(task, window=window, time_unit="s", slices=slices)  # type: ignore[arg-type]
+    given = GIVEN[task] | ({"slices": {"k": "x"}} if sliced else {})
+    # The merge of two panes has room for less than what is light; each has room for more.
+    ev.update(**given, weight=HEAVY, event_time=T0)
+    ev.update(**given, weight=HEAVY - 1, event_time=T0 + HOUR)
+    for _ in range(8 if task == "binary" else 7):
+        ev.merge(ev, allow_overlap=True)
+    event = given | {"weight": 1000, "event_time": T0 + HOUR}
     late = event | {"event_time": T0 - HOUR}
-    if sliced:
-        event["slices"] = late["slices"] = {"k": "x"}
     view = next(iter(ev.slices().values())) if read == "slice" else ev
     view["accuracy"]  # a merge is made at the first read
     for one in (event, late):
@@ -235,10 +229,11 @@ def test_law_a_refused_call_leaves_the_bytes(kind: str, window: str, whole: bool
         assert (ev.to_bytes(), ev.labels, ev.arrivals) == (before, names, times), error
         assert isinstance(error, se.StateError) is (method == "merge"), error
 
-    for bad in BAD if several else [*BAD, {"unit": float("nan")}]:
+    wrong = BAD if several else [*BAD, {"unit": float("nan")}]
+    for bad in wrong[:: 3 if kind == "bootstrap" else 1]:  # 21 states are slow to write
         event = made_of[0] | bad
         attempt("update", **event)
-        attempt("update_many", **columns_of([made_of[1], event]))
+        attempt("update_many", **columns(made_of[1], event))
         attempt("revert", **event)
     # What was never counted, in whole or in one slice, by every way of telling it: an event of
     # each label and slice, and the last, whose weight may be a fraction.
@@ -263,16 +258,6 @@ def test_law_a_refused_call_leaves_the_bytes(kind: str, window: str, whole: bool
                 assert (ev.to_bytes(), ev.labels, ev.arrivals) == (before, names, times)
                 break
     assert refused > 20
-
-
-def columns_of(events: list[dict[str, Any]]) -> dict[str, Any]:
-    given: dict[str, Any] = {name: [event.get(name) for event in events] for name in events[1]}
-    for name, column in given.items():
-        if not all(isinstance(value, dict) for value in column):
-            continue
-        if name == "slices" or "champion" in column[0]:
-            given[name] = {key: [value.get(key) for value in column] for key in column[0]}
-    return given
 
 
 def others(kind: str, make: Any, events: list[dict[str, Any]]) -> list[Any]:
