@@ -22,17 +22,12 @@ LABELS = np.array(["ant", "bee", "cow"])
 Given = dict[str, Any]
 
 
-def several(
-    n: int,
-    seed: int = 3,
-    names: tuple[str, ...] = MODELS,
-    gaps: tuple[float, ...] = (0.5, 1.5, 2.5),
-) -> Given:
+def several(n: int, names: tuple[str, ...]) -> Given:
     """Columns of n events of three classes; a model's gap is what sets the true one apart."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(3)
     true = generator.integers(0, 3, n)
     given = {}
-    for name, gap in zip(names, gaps, strict=False):
+    for name, gap in zip(names, (0.5, 1.5, 2.5), strict=True):
         logits = generator.normal(size=(n, 3)) + gap * np.eye(3)[true]
         shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         shares = np.round(shares * 1024) / 1024
@@ -78,7 +73,7 @@ def test_it_is_the_paired_t_test_of_the_losses(task: str, metrics: Any) -> None:
         given = dict(zip(names, [*scores, scores[0][::-1]], strict=True))
         data = {"y_true": data["y_true"], "score": given}
     else:
-        data = several(90, names=names)
+        data = several(90, names)
         given = data["proba"]
     c = Comparison(names, task=task, metrics=metrics)
     c.update_many(**data)
