@@ -96,8 +96,8 @@ def test_many_keys_in_batches_of_every_size(make: Callable[[], KeyTable]) -> Non
     rng = random.Random(4)
     table = make()
     expected: dict[str, int] = {}
-    for step in range(300):
-        keys = [f"id-{rng.randrange(100_000)}" for _ in range(rng.choice([1, 127, 128, 129, 700]))]
+    for step in range(100):
+        keys = [f"id-{rng.randrange(30_000)}" for _ in range(rng.choice([1, 127, 128, 129, 700]))]
         values = [step * 1_000 + n for n in range(len(keys))]
         if step % 2:
             table.put(keys, values)
@@ -113,15 +113,16 @@ def test_many_keys_in_batches_of_every_size(make: Callable[[], KeyTable]) -> Non
 @every_table
 def test_references_are_given_back(make: Callable[[], KeyTable]) -> None:
     key, first, second = "".join(["k", "1"]), object(), object()
-    others = [f"x{n}" for n in range(3_000)]
+    cell, label = object(), object()
+    others = [f"x{n}" for n in range(1_000)]
 
     def counts() -> list[int]:
-        return [sys.getrefcount(one) for one in [key, first, second, *others]]
+        return [sys.getrefcount(one) for one in [key, first, second, cell, label, *others]]
 
     before = counts()
     for _ in range(3):
         table = make()
-        table.reserve(5_000)
+        table.reserve(2_000)
         table.add([key], [first])
         found = table.add(["".join(["k", "1"])], [second])
         assert found[0] is first
@@ -131,6 +132,16 @@ def test_references_are_given_back(make: Callable[[], KeyTable]) -> None:
         table.put(others, others)
         table.get(key)
         del table
+    if make is not PortableKeyTable:  # its packed entries, too
+        for _ in range(3):
+            old, young = native(False), native(False)
+            time, one = np.array([5], dtype=np.int64), np.ones(1, dtype=np.uint8)
+            for _ in range(2):
+                old.predict([key], time, 1, [[cell]], None, young, 0, one)
+            for known in (True, False):
+                assert young.label([key], [label], time, 1, old, 0)[0].tolist() == [known]
+            old.put([key], [label])
+        del old, young
     gc.collect()
     assert counts() == before
 
@@ -153,18 +164,14 @@ def test_what_is_no_text_is_refused_and_changes_nothing() -> None:
     for call in (table.add, table.put):
         with pytest.raises(ValueError, match="expected an entry for each of 1 keys, got 2"):
             call(["a"], [1, 2])
-    assert len(table) == 0
-    assert table.versions()[0] == []
+    assert (len(table), table.versions()[0]) == (0, [])
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(table)
-
-
-@compiled
-def test_its_memory_is_reported() -> None:
-    table = native()
     small = sys.getsizeof(table)
     table.put([f"k{n}" for n in range(10_000)], range(10_000))
     assert 32 * 20_000 <= sys.getsizeof(table) - small <= 72 * 20_000
+    keys = ["", "a", "ä" * 100]
+    assert hashes(keys).tolist() == list(map(hash, keys))
 
 
 @every_table
@@ -241,26 +248,6 @@ def test_packed_entries_are_those_of_the_rules(
 
 
 @compiled
-def test_references_of_packed_entries_are_given_back() -> None:
-    key, cell, label = "".join(["k", "1"]), object(), object()
-
-    def counts() -> list[int]:
-        return [sys.getrefcount(one) for one in (key, cell, label)]
-
-    before = counts()
-    for _ in range(3):
-        old, young = native(False), native(False)
-        time = np.array([5], dtype=np.int64)
-        for _ in range(2):
-            old.predict([key], time, 1, [[cell]], None, young, 0, np.ones(1, dtype=np.uint8))
-        assert young.label([key], [label], time, 1, old, 0)[0].tolist() == [True]
-        assert young.label([key], [label], time, 1, old, 0)[0].tolist() == [False]
-        old.put([key], [label])
-    del old, young
-    assert counts() == before
-
-
-@compiled
 def test_columns_of_other_lengths_are_refused() -> None:
     table, none = native(True, False), native(True, False)
     one, two = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
@@ -285,9 +272,3 @@ def test_columns_of_other_lengths_are_refused() -> None:
         with pytest.raises(ValueError, match="columns"):
             wrong()
     assert len(table) == 0
-
-
-@compiled
-def test_hashes_are_those_of_python() -> None:
-    keys = ["", "a", "ä" * 100]
-    assert hashes(keys).tolist() == list(map(hash, keys))

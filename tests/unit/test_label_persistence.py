@@ -72,15 +72,13 @@ def test_a_merge_counts_no_pair_across_the_boundary() -> None:
     assert (left.events, left.pairs, left.repeats, left.last) == (3, 1, 1, None)
     left.update("a")
     assert (left.events, left.pairs, left.repeats, left.last) == (4, 1, 1, "a")
-    # Two parts of one event each have no pair, yet are not nothing.
-    one, other, third = LabelPersistence(), LabelPersistence(), LabelPersistence()
-    one.update("a")
-    other.update("b")
-    third.update("c")
-    one.merge(other)
-    one.merge(third)
-    assert one.last is None
-    one.merge(one)
+    # Parts of one event each have no pair, yet are not nothing.
+    one, *others = (LabelPersistence() for _ in range(3))
+    for state, label in zip((one, *others), "abc", strict=True):
+        state.update(label)
+    for other in (*others, one):
+        one.merge(other)
+        assert one.last is None
     assert one.events == 6
     with pytest.raises(StateError, match=r"^merge: expected LabelPersistence, got 1$"):
         one.merge(1)  # type: ignore[arg-type]

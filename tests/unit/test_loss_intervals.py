@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,75 +31,54 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_the_variance_is_that_of_the_terms(events: list[tuple[bool, float, int]]) -> None:
-    sums, squares = ProbabilitySums(), LossSquares()
-    terms = []
+def test_sums_of_squares_are_those_of_the_terms(events: list[tuple[bool, float, int]]) -> None:
+    sums, squares = ProbabilitySums(), LossSquares(7)
+    terms, gaps, edges = [], [Fraction(0)] * 7, np.linspace(0, 1, 8)[1:-1]
     for positive, p, weight in events:
         sums.update(positive, p, weight)
         squares.update(positive, p, weight)
         given_it = p if positive else 1 - p
         clipped = min(max(given_it, 2.0**-52), 1 - 2.0**-52)
         terms.append((Fraction(-math.log(clipped)), Fraction(1 - given_it) ** 2, weight))
+        gaps[int(np.searchsorted(edges, p))] += weight * (Fraction(p) - positive) ** 2
     total = sum(weight for *_, weight in terms)
     for at, units, scaled, scale in (
         (0, sums.log_loss_units, squares.log_loss_squares, LOG_LOSS_SCALE),
         (1, sums.brier_units, squares.brier_squares, 1),
     ):
         mean = Fraction(sum(term[at] * term[2] for term in terms), total)
-        direct = sum(term[2] * (term[at] - mean) ** 2 for term in terms) / total
-        assert variance(sums.weight, units, scaled, scale) == pytest.approx(
-            float(direct), rel=1e-12, abs=1e-12
-        )
-
-
-@given(EVENTS)
-def test_gaps_are_squared_in_their_bins(events: list[tuple[bool, float, int]]) -> None:
-    squares, direct = LossSquares(7), [Fraction(0)] * 7
-    edges = np.linspace(0, 1, 8)[1:-1]
-    for positive, p, weight in events:
-        squares.update(positive, p, weight)
-        direct[int(np.searchsorted(edges, p))] += weight * (Fraction(p) - positive) ** 2
-    found = [units / UNIT for units in squares.bin_gap_squares]
-    assert found == pytest.approx([float(value) for value in direct], abs=1e-12)
-
-
-def several(n: int, seed: int) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    shares = rng.dirichlet([1, 1, 1], n)
-    true = [str(rng.choice(list("abc"), p=row)) for row in shares]
-    return {"y_true": true, "proba": dict(zip("abc", shares.T, strict=True))}
+        direct = float(sum(term[2] * (term[at] - mean) ** 2 for term in terms) / total)
+        found = variance(sums.weight, units, scaled, scale)
+        assert found == pytest.approx(direct, rel=1e-12, abs=1e-12)
+    found_gaps = [units / UNIT for units in squares.bin_gap_squares]
+    assert found_gaps == pytest.approx([float(value) for value in gaps], abs=1e-12)
 
 
 def test_several_classes() -> None:
-    given_it = several(300, 4)
+    rng = np.random.default_rng(4)
+    shares = rng.dirichlet([1, 1, 1], 300)
+    true = [str(rng.choice(list("abc"), p=row)) for row in shares]
     ev = se.Evaluator(task="multiclass", intervals=True)
-    ev.update_many(**given_it)
-    shares = np.array([given_it["proba"][label] for label in "abc"]).T
-    hot = np.array([[label == true for label in "abc"] for true in given_it["y_true"]])
+    ev.update_many(true, proba=dict(zip("abc", shares.T, strict=True)))
+    hot = np.array([[label == one for label in "abc"] for one in true])
     squares = ev._windows.total.current().loss_squares
-    brier = ((shares - hot) ** 2).sum(axis=1)
-    loss = -np.log(shares[hot])
-    top = shares.argmax(axis=1)
-    gaps = (shares.max(axis=1) - hot[np.arange(300), top]) ** 2
-    assert squares.brier_squares / UNIT == pytest.approx((brier**2).sum(), rel=1e-12)
-    assert squares.log_loss_squares * LOG_LOSS_SCALE / UNIT == pytest.approx(
-        (loss**2).sum(), rel=1e-12
-    )
-    assert sum(squares.bin_gap_squares) / UNIT == pytest.approx(gaps.sum(), rel=1e-12)
+    brier, loss = ((shares - hot) ** 2).sum(axis=1), -np.log(shares[hot])
+    gaps = (shares.max(axis=1) - hot[np.arange(300), shares.argmax(axis=1)]) ** 2
+    for found, direct in (
+        (squares.brier_squares, brier**2),
+        (squares.log_loss_squares * LOG_LOSS_SCALE, loss**2),
+        (sum(squares.bin_gap_squares), gaps),
+    ):
+        assert found / UNIT == pytest.approx(direct.sum(), rel=1e-12)
     found = ev.interval("brier_score")
     ends = mean_ends(brier.mean(), brier.var(), 300, 0.95)
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high), rel=1e-12)
     assert (found.method, found.n) == ("log_t", 300)
-
-
-def test_the_ends_by_hand() -> None:
-    # c² = 0.01 · (100 / 99) / 0.2², so 100 / (1 + c²) − 1 = 78.84 degrees of freedom.
-    square = 0.01 * (100 / 99) / 0.04
-    half = 1.990514 * math.sqrt(square / 100)
+    # By hand: c² = 0.01 · (100 / 99) / 0.2², so 100 / (1 + c²) − 1 = 78.84 degrees of freedom.
+    half = 1.990514 * math.sqrt(0.01 * (100 / 99) / 0.04 / 100)
     ends = mean_ends(0.2, 0.01, 100, 0.95)
-    assert (ends.low, ends.high) == pytest.approx(
-        (0.2 * math.exp(-half), 0.2 * math.exp(half)), rel=1e-6
-    )
+    expected = 0.2 * math.exp(-half), 0.2 * math.exp(half)
+    assert (ends.low, ends.high) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_sums_are_derived_from_an_index_or_kept_to_the_same_bits() -> None:
@@ -138,15 +116,10 @@ def test_weights_that_are_not_whole() -> None:
     spread = np.average((loss - mean) ** 2, weights=weight)
     ends = mean_ends(mean, spread, found.n, 0.95)
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
-    default = se.Evaluator()
-    default.update_many(y_true, score=p, weight=weight)
-    for name in ("brier_score", "accuracy"):
-        assert default.interval(name).reason == (
-            "with weights that are not whole, it needs Evaluator(intervals=True)"
-        )
-    whole = se.Evaluator()
-    whole.update_many(y_true, score=p, weight=np.full(500, 3))
-    assert (whole.interval("accuracy").method, whole.interval("accuracy").n) == ("wilson", 1500)
+    default = se.Evaluator().update_many(y_true, score=p, weight=weight)
+    assert default.interval("brier_score").reason == (
+        "with weights that are not whole, it needs Evaluator(intervals=True)"
+    )
 
 
 def test_where_there_is_no_interval() -> None:
@@ -180,28 +153,25 @@ def test_quantiles_of_student_are_those_of_scipy(level: float, freedom: float) -
     assert student_quantile(level, freedom) == pytest.approx(expected, rel=3e-5)
 
 
-@pytest.mark.parametrize("limit", [None, 1024])
-@pytest.mark.parametrize("wrong", [0.0, 1.0, 1e-300])
+@pytest.mark.parametrize(
+    ("wrong", "limit"), [(0.0, None), (1.0, 1024), (1e-300, None), (1e-300, 1024)]
+)
 def test_an_interval_of_clipped_log_losses_says_so(wrong: float, limit: int | None) -> None:
-    rng = np.random.default_rng(7)
-    binary, several = (
-        se.Evaluator(task, labels=labels, intervals=True, max_scores=limit)  # type: ignore[arg-type]
-        for task, labels in (("binary", None), ("multiclass", ["a", "b", "c"]))
-    )
-    positive, p = stream(3000, 3)
+    binary = se.Evaluator(intervals=True, max_scores=limit)
+    classes = se.Evaluator("multiclass", labels=list("abc"), intervals=True, max_scores=limit)
+    positive, p = stream(1200, 3)
     binary.update_many(positive, score=p)
-    matrix = rng.dirichlet([2, 2, 2], 3000)
-    several.update_many(rng.choice(["a", "b", "c"], 3000), proba=matrix)
-    for ev in (binary, several):
-        assert ev.interval("log_loss").method == "log_t"
+    rng = np.random.default_rng(7)
+    classes.update_many(rng.choice(list("abc"), 1200), proba=rng.dirichlet([2, 2, 2], 1200))
     # Right, however sure.
     binary.update_many([True, False], score=[1.0, 0.0])
-    several.update("a", proba={"a": 1.0})
-    assert {ev.interval("log_loss").method for ev in (binary, several)} == {"log_t"}
+    classes.update("a", proba={"a": 1.0})
+    assert {ev.interval("log_loss").method for ev in (binary, classes)} == {"log_t"}
+    clipped = wrong in (0.0, 1.0)
     binary.update(wrong < 0.5, score=wrong)
-    several.update("c", proba={"a": 1.0} if wrong in (0.0, 1.0) else {"a": 1.0, "c": wrong})
-    told = "log_t (clipped)" if wrong in (0.0, 1.0) else "log_t"
-    for ev in (binary, several):
+    classes.update("c", proba={"a": 1.0} if clipped else {"a": 1.0, "c": wrong})
+    told = "log_t (clipped)" if clipped else "log_t"
+    for ev in (binary, classes):
         assert ev.interval("log_loss").method == told
         assert ev.interval("brier_score").method == "log_t"
     binary.update(True, score=0.5, weight=0.5)

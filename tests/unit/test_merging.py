@@ -11,7 +11,7 @@ import pytest
 import streameval as se
 from streameval.cli import main
 
-SHARDS = 1_000
+SHARDS = 300
 METRICS = "accuracy"
 
 
@@ -21,7 +21,7 @@ def _shard(n: int) -> se.Evaluator:
     return ev
 
 
-def test_of_a_thousand_shards_ten_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_three_hundred_shards_nine_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     live: dict[int, weakref.ref[se.Evaluator]] = {}
     most = made = 0
     begin = se.Evaluator.__init__
@@ -36,15 +36,15 @@ def test_of_a_thousand_shards_ten_are_held(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(se.Evaluator, "__init__", counted)
     total = se.merge(_shard(n) for n in range(SHARDS))
     assert made >= SHARDS
-    # 2**10 > 1,000: a state for each digit, the new shard, and the copy of one.
-    assert most <= 10 + 2
+    # 2**9 > 300: a state for each digit, the new shard, and the copy of one.
+    assert most <= 9 + 2
     whole = se.Evaluator(metrics=METRICS)
     numbers = range(SHARDS)
     whole.update_many([n % 3 == 0 for n in numbers], [n % 7 < 4 for n in numbers])
     assert total.to_bytes() == whole.to_bytes()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("count", [1, 2, 7])
 def test_shards_in_every_form(tmp_path: Path, count: int) -> None:
     shards = [_shard(n) for n in range(count)]
     one_by_one = shards[0].copy()

@@ -123,30 +123,24 @@ def messages(draw: st.DrawFn) -> bytes:
 
 
 @settings(max_examples=600)
-@given(st.lists(messages(), min_size=1, max_size=8))
-def test_it_reads_what_the_other_reads(batch: list[bytes]) -> None:
-    assert_same(batch)
-
-
-@settings(max_examples=300)
-@given(NUMERALS)
-def test_every_number_in_every_field(numeral: str) -> None:
-    assert_same([f'{{"{name}":{numeral}}}'.encode() for name in EVERY_NAME])
+@given(st.lists(messages(), min_size=1, max_size=8), NUMERALS)
+def test_it_reads_what_the_other_reads(batch: list[bytes], numeral: str) -> None:
+    assert_same([*batch, *(f'{{"{name}":{numeral}}}'.encode() for name in EVERY_NAME)])
+    nested = (FieldRequest("score.w", "number"), FieldRequest("other.id", "label"))
+    assert_same([*batch, b'{"score": {"w": 1}, "other": {"id": "a"}}'], nested)
 
 
 def test_every_literal_in_every_field() -> None:
     for name in EVERY_NAME:
-        assert_same([f'{{"{name}": {one}}}'.encode("latin-1") for one in LITERALS])
-        assert_same([f'{{"{name}": 1}} {one}'.encode("latin-1") for one in LITERALS])
-        assert_same([f'{{"{name}": 1, {one}: 1}}'.encode("latin-1") for one in LITERALS])
+        for form in ('{{"{}": {}}}', '{{"{}": 1}} {}', '{{"{}": 1, {}: 1}}'):
+            assert_same([form.format(name, one).encode("latin-1") for one in LITERALS])
 
 
 def test_of_a_field_that_is_there_twice() -> None:
     for name in EVERY_NAME:
-        for first in LITERALS:
-            assert_same(
-                [f'{{"{name}": {first}, "{name}": {one}}}'.encode("latin-1") for one in LITERALS]
-            )
+        for n, first in enumerate(LITERALS):
+            pairs = [f'{{"{name}": {first}, "{name}": {one}}}' for one in LITERALS[n % 8 :: 8]]
+            assert_same([pair.encode("latin-1") for pair in pairs])
 
 
 def test_plain_records_become_arrays() -> None:
@@ -156,15 +150,16 @@ def test_plain_records_become_arrays() -> None:
     found, errors = native.read_messages(batch)
     assert errors == {}
     columns = {one.column: values for one, values in zip(FIELDS, found, strict=True)}
-    assert isinstance(columns["score"], np.ndarray)
-    assert isinstance(columns["y_true"], np.ndarray)
+    assert {type(columns[name]) for name in ("score", "y_true")} == {np.ndarray}
     assert columns["id"] == ["7", "7"]
     assert columns["slice:country"][0] is columns["slice:country"][1]
     assert native._compiled is not None
     assert native._compiled.read(batch)[1] == []
-    assert_same(batch)
     # One that is not plain leaves the others as they are.
     assert native._compiled.read([record, b'{"id": "\\u0041"}'])[1] == [1]
+    texts = [f"{n % 1_000}" for n in range(3_000)]
+    many = [json.dumps({"country": text, "y": text}).encode() for text in texts]
+    assert_same([*batch, *many])
 
 
 def test_escapes_in_other_fields_are_skipped() -> None:
@@ -200,24 +195,12 @@ def test_nested_fields() -> None:
     assert native._compiled.read(lines[:2])[1] == []
 
 
-@settings(max_examples=200)
-@given(st.lists(messages(), min_size=1, max_size=4))
-def test_nested_fields_in_any_messages(batch: list[bytes]) -> None:
-    fields = (FieldRequest("score.w", "number"), FieldRequest("other.id", "label"))
-    assert_same([*batch, b'{"score": {"w": 1}, "other": {"id": "a"}}'], fields)
-
-
 def test_probabilities_by_label_are_left_to_the_other() -> None:
     assert JsonDecoder([FieldRequest("p", "probabilities")])._compiled is None
     twice = [FieldRequest("p", "label", "y_true"), FieldRequest("p", "label", "y_pred")]
     assert JsonDecoder(twice)._compiled is None
     dotted = (FieldRequest(r"a\.b", "number"), FieldRequest("é", "label"))
     assert_same([b'{"a.b": 1.5}', '{"é": 1}'.encode()], dotted)
-
-
-def test_many_texts_of_one_field() -> None:
-    texts = [f"{n % 1_000}" for n in range(3_000)]
-    assert_same([json.dumps({"country": text, "y": text}).encode() for text in texts])
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import sys
@@ -13,8 +14,6 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError
-from streameval.states.state_set import StatePlan
-from streameval.windows import last
 
 NativeEventRing = pytest.importorskip(
     "streameval.states.native.event_ring",
@@ -22,15 +21,6 @@ NativeEventRing = pytest.importorskip(
 ).NativeEventRing
 
 compiled = pytest.mark.skipif(se.backend() != "native", reason="the portable backend has no ring")
-
-
-def call(evaluator: se.Evaluator, how: str, *args: Any, **given: Any) -> str:
-    """What came of it, in words: the refusal, or nothing."""
-    try:
-        getattr(evaluator, how)(*args, **given)
-    except InputError as error:
-        return str(error)
-    return ""
 
 
 @compiled
@@ -57,14 +47,10 @@ def test_the_ring_is_in_use_until_an_event_has_another_weight() -> None:
 def test_a_ring_answers_as_a_deque_does() -> None:
     ring, held = NativeEventRing(8), deque[Any]()
     draw = random.Random(4)
-    for _ in range(4_000):
+    for _ in range(2_000):
         act = draw.random()
-        item = (
-            draw.randrange(2),
-            draw.randrange(2),
-            draw.choice([None, 0.0, 0.5, draw.random()]),
-            1,
-        )
+        score = draw.choice([None, 0.0, 0.5, draw.random()])
+        item = (draw.randrange(2), draw.randrange(2), score, 1)
         if act < 0.5:
             ring.append(item)
             held.append(item)
@@ -91,23 +77,12 @@ def test_a_ring_answers_as_a_deque_does() -> None:
     with pytest.raises(IndexError):
         ring.popleft()
     assert list(ring) == []
-
-
-def test_columns_are_the_events() -> None:
-    ring = NativeEventRing(8)
+    # Columns are the events.
     true, guess = np.array([True, False, True, True])[::2], np.array([False, True])
     ring.extend_columns(true, guess, np.array([-0.0, 0.5]))
     ring.extend_columns(true, guess, None)
     assert list(ring) == [(1, 0, 0.0, 1), (1, 1, 0.5, 1), (1, 0, None, 1), (1, 1, None, 1)]
     assert str(ring[0][2]) == "0.0"
-
-
-@compiled
-def test_which_windows_have_a_compiled_ring() -> None:
-    binary = StatePlan.everything("binary")
-    assert last.compiled_ring(3, binary) is not None
-    assert last.compiled_ring(3, StatePlan.everything("multiclass")) is None
-    assert last.compiled_ring(3, StatePlan.everything("binary", temporal=True)) is None
 
 
 @compiled
@@ -117,11 +92,12 @@ def test_nothing_leaks() -> None:
     labels = ("".join(["sp", "am"]), "".join(["h", "am"]))
 
     def work() -> None:
-        for n in range(500):
+        for n in range(150):
             ev.update(labels[n % 2], score=score)
-            ev.update(labels[n % 3 == 0], score=n / 500)
+            ev.update(labels[n % 3 == 0], score=n / 150)
             assert ev["roc_auc"] >= 0
-            call(ev, "update", [], score=score)
+            with contextlib.suppress(InputError):
+                ev.update([], score=score)
 
     work()
     gc.collect()

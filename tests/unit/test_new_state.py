@@ -151,15 +151,15 @@ METRIC = Metric(
 @pytest.fixture(autouse=True, params=ROWS, ids=["from nothing", "on the base"])
 def registered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STATES, "score_totals", request.param)
-    names = {**metric_registry.METRICS, METRIC.name: METRIC}
-    monkeypatch.setattr(metric_registry, "METRICS", names)
+    monkeypatch.setitem(metric_registry._METRICS, METRIC.name, METRIC)
     monkeypatch.setitem(metric_registry._OF_TASK["binary"], METRIC.name, METRIC)  # type: ignore[arg-type]
 
 
 # What it gets ---------------------------------------------------------------
 
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m"), se.Fading(40)]
-KEPT = [None, ["score_gap"], ["score_gap", "accuracy", "roc_auc"]]
+SOME = ["score_gap", "accuracy", "roc_auc"]
+KEPT = [None, SOME, SOME[:1], None, SOME]
 
 
 def opened(window: Any, kept: Any = None) -> se.Evaluator:
@@ -182,11 +182,10 @@ def gap(inside: list[tuple[Item, float]]) -> float:
     return means[1] - means[0]
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=repr)
-@pytest.mark.parametrize("kept", KEPT, ids=repr)
-def test_events_batches_slices_and_files(window: Any, kept: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("window", "kept"), list(zip(WINDOWS, KEPT, strict=True)), ids=repr)
+def test_events_batches_shards_slices_and_files(window: Any, kept: Any, tmp_path: Path) -> None:
     single, many, model = opened(window, kept), opened(window, kept), Model(window)
-    items = stream(400, 3)
+    items = stream(200, 3)
     compared = 0
     for run in batches(items, np.random.default_rng(1), 40):
         for item in run:
@@ -197,7 +196,7 @@ def test_events_batches_slices_and_files(window: Any, kept: Any, tmp_path: Path)
         if {item.y_true for item, _ in inside} == {False, True}:
             assert single["score_gap"] == pytest.approx(gap(inside), abs=1e-6)
             compared += 1
-    assert compared > 5
+    assert compared > 3
     assert many.to_bytes() == single.to_bytes()
     single._check()
     path = tmp_path / "state"
@@ -207,37 +206,20 @@ def test_events_batches_slices_and_files(window: Any, kept: Any, tmp_path: Path)
     assert loaded.report()["score_gap"] == single["score_gap"]
     for key, view in single.slices().items():
         assert loaded.slices()[key]["score_gap"] == pytest.approx(view["score_gap"], nan_ok=True)
-
-
-MERGED = [None, *WINDOWS[2:4]]
-
-
-def contents(evaluator: se.Evaluator) -> str:
-    state = evaluator.to_state()
-    return repr((state["window"], state["slices"]))
-
-
-@pytest.mark.parametrize("window", MERGED, ids=repr)
-def test_revert(window: Any) -> None:
-    one, items = opened(window), stream(60, 5)
-    for item in items:
-        one.update(**item.arguments(timed=True, sliced=True))
-    before = contents(one)
-    given = Item(True, 0.125, time=items[-1].time, slices=items[-1].slices)
-    one.update(**given.arguments(timed=True, sliced=True))
-    assert contents(one) != before
-    one.revert(**given.arguments(timed=True, sliced=True))
-    assert contents(one) == before
-
-
-@pytest.mark.parametrize("window", MERGED, ids=repr)
-def test_shards(window: Any) -> None:
-    items = sorted(stream(90, 7), key=lambda item: item.time)
-    whole, shards = opened(window), [opened(window) for _ in range(3)]
-    for n, item in enumerate(items):
-        whole.update(**item.arguments(timed=True, sliced=True))
-        shards[n % 3].update(**item.arguments(timed=True, sliced=True))
-    assert contents(se.merge(shards)) == contents(whole)
+    if isinstance(window, se.Last) or window == se.Fading(40):
+        return
+    whole, *shards = (opened(window, kept) for _ in range(4))
+    for n, item in enumerate(sorted(items, key=lambda item: item.time)):
+        for one in (whole, shards[n % 3]):
+            one.update(**item.arguments(timed=True, sliced=True))
+    merged = se.merge(shards)
+    if not isinstance(window, se.Fading):
+        given = Item(True, 0.125, time=max(i.time for i in items), slices=items[-1].slices)
+        before = merged["score_gap"]
+        merged.update(**given.arguments(timed=True, sliced=True))
+        assert merged["score_gap"] != before
+        merged.revert(**given.arguments(timed=True, sliced=True))
+    assert merged["score_gap"] == pytest.approx(whole["score_gap"], rel=1e-12)
 
 
 def test_a_whole_event_is_put_back_where_the_new_state_refuses() -> None:

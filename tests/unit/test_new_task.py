@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -169,7 +170,7 @@ def mean(events: Iterable[dict[str, Any]]) -> float:
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=repr)
-def test_events_batches_slices_and_files(window: Any, tmp_path: Path) -> None:
+def test_events_batches_shards_slices_and_files(window: Any, tmp_path: Path) -> None:
     one, many, events = opened(window), opened(window), stream(120, 3)
     for event in events:
         one.update(**event)
@@ -177,11 +178,13 @@ def test_events_batches_slices_and_files(window: Any, tmp_path: Path) -> None:
         many.update_many(**columns(events[start : start + 17]))
     assert one.to_bytes() == many.to_bytes()
     one._check()
+    inside = {None: events, WINDOWS[1]: events[-25:]}.get(window)
+    if inside:
+        assert one["mean_gap"] == pytest.approx(mean(inside))
     if window is None:
-        assert one["mean_gap"] == pytest.approx(mean(events))
         for (place,), view in one.slices().items():
-            inside = [event for event in events if event["slices"] == dict([place])]
-            assert view["mean_gap"] == pytest.approx(mean(inside))
+            part = [event for event in events if event["slices"] == dict([place])]
+            assert view["mean_gap"] == pytest.approx(mean(part))
     one.save(tmp_path / "state")
     loaded = se.load(tmp_path / "state")
     assert loaded == one
@@ -192,33 +195,15 @@ def test_events_batches_slices_and_files(window: Any, tmp_path: Path) -> None:
         (view["mean_gap"] for view in one.slices().values()), reverse=True
     )
     assert "numbers" in repr(one)
-
-
-@pytest.mark.parametrize("window", [WINDOWS[0], *WINDOWS[2:4]], ids=repr)
-def test_reverts_and_shards(window: Any) -> None:
-    events = stream(60, 5)
-    whole, shards = opened(window), [opened(window) for _ in range(3)]
-    for n, event in enumerate(events):
-        whole.update(**event)
-        shards[n % 3].update(**event)
-    merged = se.merge(shards)
-    assert merged["mean_gap"] == pytest.approx(whole["mean_gap"], rel=1e-12)
-    before = whole.total.support
-    whole.update(**events[-1])
-    whole.revert(**events[-1])
-    assert whole.total.support == before
-
-
-def test_last_forgets() -> None:
-    one, events = opened(se.Last(25)), stream(120, 7)
-    for event in events:
-        one.update(**event)
-    alone = opened()
-    for event in events[-25:]:
-        alone.update(**event)
-    assert one["mean_gap"] == alone["mean_gap"]
-    one.revert(**events[-3])
-    assert one.retained["events"] == 24
+    if window in WINDOWS[:3]:
+        many.revert(**events[-1])
+        many.update(**events[-1])
+        assert many["mean_gap"] == pytest.approx(one["mean_gap"], rel=1e-12)
+    if window not in (WINDOWS[1], WINDOWS[4]):
+        shards = [opened(window) for _ in range(3)]
+        for n, event in enumerate(events):
+            shards[n % 3].update(**event)
+        assert se.merge(shards)["mean_gap"] == pytest.approx(one["mean_gap"], rel=1e-12)
 
 
 def test_it_is_refused_in_words() -> None:
@@ -237,30 +222,30 @@ def test_it_is_refused_in_words() -> None:
     assert (state.support("absolute_errors"), state.plan.keeps) == (2, {"absolute_errors"})
 
 
+# A process of its own: the commands' choices are made when they are imported.
 MAIN = """
 import operator, sys
 from tests.unit.test_new_task import register
 register(operator.setitem)
 from streameval.cli import main
-sys.exit(main(sys.argv[1:]))
+for path in sys.argv[1:]:
+    code = main(["evaluate", path, "--task", "numbers", "--y-pred", "y_pred"])
+    assert code == 0, path
 """
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_the_command_reads_files(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"events.{suffix}"
+def test_the_command_reads_files(tmp_path: Path) -> None:
     rows = [(1.5, 1.0), (2.5, 3.0), (-1.0, 1.0)]
-    if suffix == "csv":
-        path.write_text("y_true,y_pred\n" + "".join(f"{a},{b}\n" for a, b in rows))
-    else:
-        path.write_text("".join(json.dumps({"y_true": a, "y_pred": b}) + "\n" for a, b in rows))
+    table = tmp_path / "a.csv"
+    table.write_text("y_true,y_pred\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("".join(json.dumps({"y_true": a, "y_pred": b}) + "\n" for a, b in rows))
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "evaluate", path, "--task", "numbers", "--y-pred", "y_pred"],
+        [sys.executable, "-c", MAIN, table, lines],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "mean_gap" in done.stdout
-    assert " 1\n" in done.stdout or " 1 " in done.stdout
+    assert len(re.findall(r"mean_gap +1\b", done.stdout)) == 2

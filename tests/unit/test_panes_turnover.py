@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
@@ -61,78 +60,11 @@ def test_what_is_subtracted_leaves_no_trace(plan: StatePlan, data: Any) -> None:
     if data.draw(st.booleans()):
         read(whole)
     before = operand.to_state()
-    whole.merge(operand, -1)
-    assert_same(operand.to_state(), before)
-    assert_same(whole.to_state(), fed(plan, kept).to_state())
-    whole._check()
-    whole.merge(operand)
-    read(whole)
-    assert_same(whole.to_state(), fed(plan, kept + gone).to_state())
-    whole._check()
-
-
-ASKED = {
-    "binary": ("accuracy", "cohen_kappa", "log_loss", "roc_auc", "average_precision"),
-    "multiclass": ("accuracy", "f1_macro", "cohen_kappa", "log_loss", "roc_auc_ovr"),
-}
-
-
-@pytest.mark.slow
-@settings(max_examples=5)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    task=st.sampled_from(["binary", "multiclass"]),
-    # In one stream of four a few weights are not whole.
-    whole=st.sampled_from([True, True, True, False]),
-)
-def test_a_window_that_moved_on_is_the_merge_of_its_panes(
-    seed: int, task: Any, whole: bool
-) -> None:
-    rng = np.random.default_rng(seed)
-    window = se.Panes("120s", pane="10s", lateness="20s")
-    ev = se.Evaluator(task=task, window=window, slices=("country",), time_unit="s")
-    now, came = 1000, []
-
-    def event() -> dict[str, Any]:
-        nonlocal now
-        now += int(rng.choice([0, 1, 2, 5, 11, 150], p=[0.3, 0.3, 0.2, 0.13, 0.065, 0.005]))
-        true, share = rng.random() < 0.5, rng.choice([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
-        proba = {"score": share} if task == "binary" else {"proba": {"a": share, "b": 1 - share}}
-        return {
-            "y_true": bool(true) if task == "binary" else "ab"[true],
-            **proba,
-            "weight": 0.5 if not whole and rng.random() < 0.02 else int(rng.integers(1, 4)),
-            "event_time": now - int(rng.choice([0, 0, 3, 15, 25])),
-            "slices": {"country": str(rng.choice(["PT", "DE", "FR"], p=[0.6, 0.35, 0.05]))},
-        }
-
-    for _ in range(40):
-        way = rng.choice(["one", "many", "delta", "revert"])
-        if way == "one":
-            came.append(event())
-            ev.update(**came[-1])
-        elif way == "revert" and came:
-            # It may be too old, taken out before, or beside weights that are not whole.
-            with contextlib.suppress(se.InputError):
-                ev.revert(**came[-int(rng.integers(1, 1 + min(30, len(came))))])
-        else:
-            events = [event() for _ in range(rng.integers(1, 12))]
-            came += events
-            columns: dict[str, Any] = {key: [one[key] for one in events] for key in events[0]}
-            columns["slices"] = {"country": [one["slices"]["country"] for one in events]}
-            to = ev.delta(newest=ev.newest) if way == "delta" else ev
-            to.update_many(**columns)
-            if to is not ev:
-                ev.merge(to)
-        if rng.random() < 0.5:
-            views = {(): ev.total, **ev.slices()}
-            reports = {key: repr(view.report(ASKED[task])) for key, view in views.items()}
-            # What a subtraction left behind stays, so not every read has to find it.
-            if rng.random() < 0.5:
-                fresh = se.from_bytes(ev.to_bytes())
-                for key, view in {(): fresh.total, **fresh.slices()}.items() if whole else ():
-                    assert reports[key] == repr(view.report(ASKED[task]))
-    ev._check()
+    for times, expected in ((-1, kept), (1, kept + gone)):
+        whole.merge(operand, times)
+        assert_same(operand.to_state(), before)
+        assert_same(whole.to_state(), fed(plan, expected).to_state())
+        whole._check()
 
 
 @pytest.fixture
@@ -154,7 +86,7 @@ def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-SLICES = 8
+SLICES = 5
 
 
 def turnovers(ev: se.Evaluator, panes: range, slices: int, way: str) -> None:
@@ -177,7 +109,7 @@ def turnovers(ev: se.Evaluator, panes: range, slices: int, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["delta", "many"])
-@pytest.mark.parametrize("panes", [6, 48])
+@pytest.mark.parametrize("panes", [6, 24])
 def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
     operations: Counter[str], panes: int, way: str
 ) -> None:
@@ -195,6 +127,10 @@ def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
     # both; any other enters with its pane, and single events of a slice are counted in both.
     assert operations["merge"] == (2 * windows if way == "delta" else 0 if compiled else 5)
     ev._check()
+    fresh = se.from_bytes(ev.to_bytes())
+    assert [repr(view.report()) for view in (ev, *ev.slices().values())] == [
+        repr(view.report()) for view in (fresh, *fresh.slices().values())
+    ]
 
 
 def test_a_slice_without_events_in_what_left_or_entered_costs_nothing(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from streameval.errors import InputError, StateError
+from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT
@@ -29,14 +30,6 @@ def sums_of(positive: Any, scores: Any, weight: Any = None, bins: int = 10) -> P
     return sums
 
 
-def one_by_one(positive: Any, scores: Any, weight: Any = None) -> ProbabilitySums:
-    sums = ProbabilitySums()
-    weights = [1] * len(positive) if weight is None else weight
-    for event in zip(positive, scores, weights, strict=True):
-        sums.update(*event)
-    return sums
-
-
 def test_terms_are_rounded_down_to_units() -> None:
     sums = sums_of([True], [0.1])
     assert sums.brier_units == math.floor(Fraction(0.9 * 0.9) * UNIT)
@@ -45,16 +38,21 @@ def test_terms_are_rounded_down_to_units() -> None:
     assert abs(sums.log_loss_units - exact * UNIT) <= 2 * math.ulp(exact) * UNIT
 
 
-def test_one_by_one_and_many_have_the_same_bits() -> None:
+@pytest.mark.parametrize("kind", [ProbabilitySums, ScoreMoments])
+def test_one_by_one_and_many_have_the_same_bits(kind: Any) -> None:
     rng = np.random.default_rng(4)
-    n = 20_000  # more than one chunk
-    scores = np.concatenate([rng.random(n), rng.normal(size=500), rng.choice(EDGES, 3000)])
+    n = 17_000  # more than one chunk
+    large = rng.normal(size=50) * 2.0 ** rng.integers(-1070, 1020, 50)
+    scores = np.concatenate([rng.random(n), rng.normal(size=500), rng.choice(EDGES, 500), large])
     positive = rng.random(len(scores)) < 0.4
     big = np.where(rng.random(len(scores)) < 0.01, 2**53, rng.integers(1, 5, len(scores)))
-    for weight in (None, big):
-        many = sums_of(positive, scores, weight)
-        listed = None if weight is None else weight.tolist()
-        single = one_by_one(positive.tolist(), scores.tolist(), listed)
+    for weight in (None, big, *[rng.random(len(scores))] * (kind is ScoreMoments)):
+        many, single = kind(), kind()
+        many.update_many(positive, scores, weight)
+        many._check()
+        weights = [1] * len(scores) if weight is None else weight.tolist()
+        for event in zip(positive.tolist(), scores.tolist(), weights, strict=True):
+            single.update(*event)
         assert many == single
         assert many.to_state() == single.to_state()
 
@@ -94,6 +92,11 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
         assert derived == fed
     close(derived.log_loss_units / fed.log_loss_units, 1.0)
     close(derived.outside, fed.outside)
+    # Halves add up in the index without rounding, and in moments.
+    moments = ScoreMoments()
+    moments.update_many(positive, scores, weight)
+    assert ScoreMoments.from_blocks((index.groups(),)) == moments
+    assert moments.exact is whole
 
 
 def test_numpy_scalars_and_integers_are_taken() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import gc
 import pickle
@@ -17,19 +16,6 @@ import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.evaluator.comparison import Comparison, evaluation_from_bytes
 from streameval.state_files.provenance import Provenance
-
-# Written by a release that knew of no provenance.
-OLD_FILE = base64.b64decode(
-    "iXN0cmVhbWV2YWwNChoKAAEAAADDAQAAOAIAAAAAAAB7ImRhdGEiOnsibmVnYXRpdmUiOjAsIm9wdGlvbnMiOnsi"
-    "YmlucyI6MTAsImxhYmVscyI6bnVsbCwibWF4X3NsaWNlcyI6MTAwMDAsIm1ldHJpY3MiOlsiYWNjdXJhY3kiXSwi"
-    "cG9zaXRpdmUiOjEsInNsaWNlcyI6W10sInRhc2siOiJiaW5hcnkiLCJ0ZW1wb3JhbCI6ZmFsc2UsInRocmVzaG9s"
-    "ZCI6MC41LCJ0aW1lX3VuaXQiOm51bGwsInVuZGVmaW5lZCI6bnVsbCwid2luZG93Ijp7ImtpbmQiOiJjdW11bGF0"
-    "aXZlIn19LCJzbGljZXMiOltdLCJzbGljZXNfb3ZlcmZsb3dlZCI6MCwidGltZWxpbmUiOm51bGwsIndpbmRvdyI6"
-    "eyJjb25mdXNpb24iOnsiY2xvc2VkIjpmYWxzZSwibGFiZWxzIjpbMCwxXSwicHJlZGljdGVkIjoiJGFycmF5Omlu"
-    "dDY0OjI6MCIsInRydWUiOiIkYXJyYXk6aW50NjQ6MjoxNiIsIndlaWdodCI6IiRhcnJheTppbnQ2NDoyOjMyIn19"
-    "fSwia2luZCI6ImV2YWx1YXRvciJ9AAAAAAAAAAAAAAAAAAEAAAAAAAAAAQAAAAAAAAABAAAAAAAAAAEAAAAAAAAA"
-    "AQAAAAAAAAAgESdu2/nJrge03juEtb3ndgSO/yM8IRNBB7zxj0irYg=="
-)
 
 
 def counted(*y_pred: bool, **options: Any) -> se.Evaluator:
@@ -63,18 +49,6 @@ UPDATE: dict[Any, tuple[Any, Any]] = {
     counted: (True, True),
     compared: (True, {"champion": True, "challenger": True}),
 }
-
-
-def test_a_file_of_an_older_release_is_read_and_is_the_shard_of_its_checksum(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "old").write_bytes(OLD_FILE)
-    ev = se.load(tmp_path / "old")
-    assert ev["accuracy"] == 0.5
-    assert ev.provenance == {"contents": [OLD_FILE[-32:-16].hex()], "shards": []}
-    assert ev.to_bytes() == ev.to_bytes(provenance=True) == OLD_FILE
-    with pytest.raises(StateError, match=f"got the content {OLD_FILE[-32:-24].hex()} again"):
-        ev.merge(se.load(tmp_path / "old"))
 
 
 def test_what_was_saved_and_read_is_the_same_shard_and_the_same_file(tmp_path: Path) -> None:
@@ -158,6 +132,12 @@ def test_events_are_known_wherever_their_evaluator_has_gone(make: Any, tmp_path:
     a.merge(b)
     with pytest.raises(StateError, match="expected each shard once"):
         b.merge(pickle.loads(pickle.dumps(a)))
+    # Its bytes say what it holds, if they are to.
+    read = Comparison.from_bytes if make is compared else se.from_bytes
+    before.name_shard("eu-1", epoch=2, sequence=(0, 10))
+    written = before.to_bytes(provenance=True)
+    assert before.to_bytes() != written
+    assert read(written).provenance == before.provenance != {"contents": [], "shards": []}
     # Evaluators that are alike are others.
     one, other = make(True), make(True)
     one.merge(pickle.loads(pickle.dumps(other)))
@@ -205,53 +185,53 @@ def test_equal_bytes_of_few_events_are_counted_with_one_warning() -> None:
         Comparison.from_bytes(compared(True).to_bytes()).merge(compared(True))
 
 
-def test_evaluators_that_are_gone_take_no_memory() -> None:
+def test_what_is_gone_and_what_adjoins_takes_no_memory() -> None:
     total, delta = counted(True), counted(True)
-    for _ in range(2000):
+    for _ in range(300):
         total.merge(delta)
         delta = total.delta()
         delta.update(True, True)
     del delta
     gc.collect()
     assert len(total._provenance._live) < 200
-    assert total["support"] == 2001
+    assert total["support"] == 301
+    plain = len(total.to_bytes())
+    for number in range(1_000):
+        total.name_shard("eu-1", sequence=(number, number + 1))
+    assert len(total.to_bytes(provenance=True)) - plain < 100
+    many = Provenance()
+    many.contents.update(number.to_bytes(16, "big") for number in range(1_000))
+    total._provenance = many
+    assert len(total.to_bytes(provenance=True)) - plain < 40 * 1_000
 
 
-def test_empty_states_are_never_refused() -> None:
-    empty = counted()
-    total = counted(True)
-    for one in (empty, empty, empty.copy(), *[se.from_bytes(empty.to_bytes())] * 2, total.delta()):
-        total.merge(one)
-    assert se.merge([empty, empty, total]) == total
-    empty.update(True, True)
-    total.merge(empty)  # only now its events count
-    assert total["support"] == 2
-    template = counted()
-    workers = [template.copy(), copy.deepcopy(template), pickle.loads(pickle.dumps(template))]
-    for worker in workers:
-        worker.update(True, True)
-    assert se.merge(workers)["support"] == 3
-    panes = se.Evaluator(window=se.Panes("1h"), time_unit="s", metrics=["accuracy"])
-    assert panes.is_empty
-    assert se.merge([panes, panes]).is_empty
-    panes.update(True, True, event_time=1_700_000_000)
-    assert not panes.is_empty
+WINDOWS: list[Any] = [None, se.Panes("1h"), se.Fading("1h"), se.Fading(10)]
 
 
-@pytest.mark.parametrize("window", [se.Panes("1h"), se.Fading("1h"), se.Fading(10)])
-def test_a_delta_is_empty_until_an_event_arrives(window: Any) -> None:
-    timed = window != se.Fading(10)
-    ev = counted(window=window, time_unit="s" if timed else None)
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+def test_empty_states_are_never_refused(window: Any) -> None:
+    timed = window is not None and window.needs_time
     event: dict[str, Any] = {"event_time": 1_700_000_000} if timed else {}
-    ev.update(True, True, **event)
-    delta = ev.delta(newest=ev.newest if timed else None)
-    for one in (delta, loaded(delta)):
+    total = counted(window=window, time_unit="s").update(True, True, **event)
+    empty = total.emptied()
+    delta = total.delta(newest=total.newest if timed else None)
+    template = empty.copy()
+    for one in (delta, delta, loaded(delta), empty, empty.copy(), se.from_bytes(empty.to_bytes())):
         assert one.is_empty
-        ev.merge(one)
-        ev.merge(one)
+        total.merge(one)
+    assert total["support"] == 1
+    assert not loaded(total).is_empty
+    # Only now its events count.
     delta.update(True, True, **event)
     assert not delta.is_empty
-    assert not loaded(ev).is_empty
+    if window == se.Fading(10):
+        return  # whose order shards do not share
+    total.merge(delta)
+    assert total["support"] == 2
+    workers = [template.copy(), copy.deepcopy(template), pickle.loads(pickle.dumps(template))]
+    for worker in workers:
+        worker.update(True, True, **event)
+    assert se.merge(workers)["support"] == 3
 
 
 def test_sequences_of_a_shard_adjoin_and_must_not_overlap() -> None:
@@ -318,31 +298,6 @@ def test_the_newest_epoch_of_a_list_replaces_older_ones(tmp_path: Path) -> None:
     assert se.merge([old, new, other], allow_overlap=True)["support"] == 4
 
 
-def test_comparisons_are_protected_alike(tmp_path: Path) -> None:
-    a, b = compared(True), compared(False)
-    a.save(tmp_path / "a")
-    whole = Comparison.load(tmp_path / "a")
-    whole.merge(b)
-    for again in (b, b.copy(), Comparison.load(tmp_path / "a"), whole):
-        with pytest.raises(StateError, match="expected each shard once"):
-            whole.merge(again)
-    a.merge(b)
-    assert whole.to_bytes() == a.to_bytes() != whole.to_bytes(provenance=True)
-    for twin in (
-        pickle.loads(pickle.dumps(whole)),  # which gives b an identity
-        Comparison.from_bytes(whole.to_bytes(provenance=True)),
-    ):
-        assert twin.provenance == whole.provenance != {"contents": [], "shards": []}
-    whole.merge(whole, allow_overlap=True)
-    assert whole["champion"]["support"] == 4
-    b.name_shard("eu-1", epoch=2, sequence=(0, 10))
-    assert Comparison.from_bytes(b.to_bytes(provenance=True)).provenance == b.provenance
-    empty = Comparison(metrics=["accuracy"])
-    assert empty.is_empty
-    for _ in range(2):
-        whole.merge(Comparison.from_bytes(empty.to_bytes()))
-
-
 def test_parts_of_a_store_or_an_engine_have_no_identity() -> None:
     data = counted(True).to_bytes()
     total = evaluation_from_bytes(data)
@@ -353,60 +308,34 @@ def test_parts_of_a_store_or_an_engine_have_no_identity() -> None:
     assert total.provenance == {"contents": [], "shards": []}
 
 
-def test_a_shard_takes_few_bytes() -> None:
-    many = Provenance()
-    for number in range(10_000):
-        part = Provenance()
-        part.contents.add(number.to_bytes(16, "big"))
-        many.add(part)
-    ev = counted(True)
-    plain = len(ev.to_bytes())
-    ev._provenance = many
-    assert len(ev.to_bytes(provenance=True)) - plain < 36 * 10_000
-    ev._provenance = Provenance()
-    for number in range(10_000):
-        ev.name_shard("eu-1", sequence=(number, number + 1))
-    assert len(ev.to_bytes(provenance=True)) - plain < 100
-
-
+A, B = "a" * 32, "b" * 32
+ROW: list[Any] = ["a", 0, 0, 5]
+CELLS = {
+    0: ("a b", "", 7),
+    1: (-1, True),
+    2: (-1, 0.0, 5, 6),
+    3: (2**63,),
+}
+SHARDS: list[Any] = [
+    ["a"],
+    *([ROW[:n]] for n in (1, 2, 3)),
+    [[*ROW, 5, 6]],
+    *([[*ROW[:n], value, *ROW[n + 1 :]]] for n, values in CELLS.items() for value in values),
+    # In order, apart, once.
+    [["b", 0, 0, 5], ROW],
+    [["a", 1, 0, 5], ROW],
+    [ROW, ["a", 0, 6, 7]],
+    [ROW, ROW],
+]
+CONTENTS: list[Any] = [[], {}, ["00"], ["g" * 32], [A.upper()], [B, A], [A, A], [7]]
 BAD: list[Any] = [
     None,
     [],
     {},
-    {"contents": [], "shards": []},
-    {"contents": {}, "shards": []},
-    {"contents": ["00"], "shards": []},
-    {"contents": ["g" * 32], "shards": []},
-    {"contents": ["A" * 32], "shards": []},
-    {"contents": ["b" * 32, "a" * 32], "shards": []},
-    {"contents": ["a" * 32, "a" * 32], "shards": []},
-    {"contents": [7], "shards": []},
-    {"contents": ["a" * 32]},
-    {"contents": ["a" * 32], "shards": [], "more": 1},
-    *(
-        {"contents": [], "shards": shards}
-        for shards in (
-            ["a"],
-            [["a"]],
-            [["a", 0]],
-            [["a", 0, 5]],
-            [["a", 0, 5, 5]],
-            [["a", 0, 5, 4]],
-            [["a", 0, -1, 4]],
-            [["a", -1, 0, 4]],
-            [["a", 0, 0, 2**63]],
-            [["a", 0, 0, 5, 5, 6]],
-            [["a", True, 0, 5]],
-            [["a", 0, 0.0, 5]],
-            [["a b", 0, 0, 5]],
-            [["", 0, 0, 5]],
-            [[7, 0, 0, 5]],
-            [["b", 0, 0, 5], ["a", 0, 0, 5]],
-            [["a", 1, 0, 5], ["a", 0, 0, 5]],
-            [["a", 0, 0, 5], ["a", 0, 6, 7]],
-            [["a", 0, 0, 5], ["a", 0, 0, 5]],
-        )
-    ),
+    {"contents": [A]},
+    {"contents": [A], "shards": [], "more": 1},
+    *({"contents": contents, "shards": []} for contents in CONTENTS),
+    *({"contents": [], "shards": shards} for shards in SHARDS),
 ]
 
 

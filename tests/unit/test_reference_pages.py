@@ -32,18 +32,12 @@ def test_every_public_name_is_documented_once(pages: reference.Pages) -> None:
     wanted = [name for name in reference.public_names() if name.rpartition(".")[2] not in tables]
     wanted.remove("streameval.metrics")  # a module, with a page
     assert sorted(found) == sorted(wanted)
-    assert {name for name in tables if f"`{name}`" in pages["reference/python/metrics.md"]} == (
-        tables & set(streameval.metrics.__all__)
-    )
-
-
-def test_every_module_with_public_names_is_known() -> None:
+    named = {name for name in tables if f"`{name}`" in pages["reference/python/metrics.md"]}
+    assert named == tables & set(streameval.metrics.__all__)
     package = Path(streameval.__file__).parent
-    found = {
-        f"streameval.integrations.{path.stem}" for path in package.glob("integrations/[a-z]*.py")
-    }
-    found -= {"streameval.integrations.__init__"}
-    assert found | {"streameval.metrics", "streameval.plots"} == set(reference.public_modules())
+    stems = {path.stem for path in package.glob("integrations/[a-z]*.py")}
+    known = {f"streameval.integrations.{stem}" for stem in stems}
+    assert known | {"streameval.metrics", "streameval.plots"} == set(reference.public_modules())
 
 
 def test_every_metric_has_a_page_with_formula_source_and_picture(pages: reference.Pages) -> None:
@@ -96,24 +90,14 @@ def test_the_series_are_those_of_serving(pages: reference.Pages) -> None:
     assert listed == set(re.findall(r"`(streameval_\w+)`", serving))
 
 
-def test_a_definition_is_taken_from_its_table() -> None:
+def test_markdown_is_made_of_tables_and_docstrings() -> None:
     row = reference.definitions()["precision"]
     assert row["value"].startswith("TP / (TP + FP)")
     assert row["no value when"] == "never predicted"
-
-
-def test_examples_of_docstrings_are_fenced() -> None:
     text = docstring("One.\n>>> 1 + 1\n2\n\nTwo.")
     assert text == "One.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nTwo."
-
-
-def test_a_cell_keeps_its_column() -> None:
     assert table(["a"], [["x | y\nz"]]).splitlines()[-1] == "| x \\| y z |"
-
-
-@pytest.mark.parametrize("page", ["README.md"])
-def test_measured_ratios_are_those_of_the_benchmark(page: str) -> None:
-    assert measured() in (ROOT / page).read_text("utf-8")
+    assert measured() in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_every_page_is_in_the_navigation() -> None:

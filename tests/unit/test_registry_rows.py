@@ -24,29 +24,24 @@ from tests.support.metric_laws import states_of
 TASKS = sorted(BOTH)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_row_is_whole(row):
-    assert row.name == row.name.lower()
-    assert row.name.isidentifier()
-    assert row.definition.strip(" .\n") == row.definition != ""
-    assert "\n" not in row.definition
-    assert row.low < row.high
-    assert row.direction in DIRECTIONS
-    assert row.tasks
-    assert row.tasks <= set(measured_tasks())
-    assert row.shown <= row.tasks
-    assert row.states[0] == row.state
-    assert set(row.states) <= set(STATES)
-    assert "undefined" in inspect.signature(row.function).parameters
-    accepted = inspect.signature(row.general or row.function).parameters
-    assert set(row.params) <= set(accepted)
-    assert row.needs_positive <= ("positive" in accepted)
-    for name, value in row.fixed.items():
+def test_rows_are_whole():
+    for row in ROWS:
+        assert row.name == row.name.lower(), row
+        assert row.name.isidentifier(), row
+        assert row.definition.strip(" .\n") == row.definition != "", row
+        assert "\n" not in row.definition, row
+        assert row.low < row.high, row
+        assert row.direction in DIRECTIONS, row
+        assert row.shown <= row.tasks <= set(measured_tasks()), row
+        assert row.tasks, row
+        assert row.states[0] == row.state, row
+        assert set(row.states) <= set(STATES), row
+        assert "undefined" in inspect.signature(row.function).parameters, row
+        accepted = inspect.signature(row.general or row.function).parameters
+        assert set(row.params) <= set(accepted), row
+        assert row.needs_positive <= ("positive" in accepted), row
         if isinstance(row.function, functools.partial):
-            assert row.function.keywords[name] == value
-
-
-def test_names_are_unique_in_each_task():
+            assert row.fixed.items() <= row.function.keywords.items(), row
     for task in TASKS:
         names = [row.name for row in ROWS if task in row.tasks]
         assert len(names) == len(set(names))
@@ -71,49 +66,35 @@ def test_reports_show_a_dozen():
     assert common | {"f1_macro", "roc_auc_ovr"} <= set(shown["multiclass"])
 
 
-@pytest.mark.parametrize("use", USUAL_METRICS, ids="-".join)
-def test_usual_metrics_are_rows_in_the_order_of_reports(use):
-    names = USUAL_METRICS[use]
-    assert list(names) == [row.name for row in ROWS if use[1] in row.tasks and row.name in names]
-
-
-def test_each_use_of_usual_metrics_serves_both_tasks():
+def test_usual_metrics_are_rows_in_the_order_of_reports():
+    for (_, task), names in USUAL_METRICS.items():
+        assert list(names) == [r.name for r in ROWS if task in r.tasks and r.name in names]
     uses = {use for use, _ in USUAL_METRICS}
     assert set(USUAL_METRICS) == {(use, task) for use in uses for task in measured_tasks()}
-
-
-CLASS_FUNCTIONS = [
-    getattr(metrics, row.name)
-    for row in ROWS
-    if row.needs_positive and row.state == "confusion" and row.name != "support"
-]
-
-
-@pytest.mark.parametrize("function", CLASS_FUNCTIONS, ids=lambda function: function.__name__)
-def test_the_docstring_of_a_class_metric_is_whole(function):
-    row, text = METRICS[function.__name__], inspect.getdoc(function)
-    sections = [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)]
-    assert sections == ["Args:", "Returns:", "Raises:", "Cost:", "Source:"]
-    assert row.definition in text
-    assert f"[{row.low:g}, ".replace("-", "−") in text
-    documented = re.findall(r"^    (\w+): ", text, re.MULTILINE)
-    assert (
-        list(inspect.signature(function).parameters)
-        == documented[: documented.index("MetricError")]
-    )
-    assert max(map(len, text.splitlines())) <= 100
-
-
-@pytest.mark.parametrize("function", CLASS_FUNCTIONS, ids=lambda function: function.__name__)
-def test_a_class_metric_is_found_by_its_name(function):
-    made = inspect.unwrap(function)
-    assert made.__qualname__ == function.__name__
-    assert pickle.loads(pickle.dumps(made)) is made
-
-
-def test_the_curves_of_a_service_are_curves():
     assert served_curves("binary") == ("roc", "precision_recall", "calibration")
     assert set(served_curves("binary")) < set(CURVES)
+
+
+def test_the_function_of_a_class_metric_is_found_and_its_docstring_whole():
+    functions = [
+        getattr(metrics, row.name)
+        for row in ROWS
+        if row.needs_positive and row.state == "confusion" and row.name != "support"
+    ]
+    assert functions
+    for function in functions:
+        row, text = METRICS[function.__name__], inspect.getdoc(function)
+        sections = [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)]
+        assert sections == ["Args:", "Returns:", "Raises:", "Cost:", "Source:"]
+        assert row.definition in text
+        assert f"[{row.low:g}, ".replace("-", "−") in text
+        documented = re.findall(r"^    (\w+): ", text, re.MULTILINE)
+        arguments = documented[: documented.index("MetricError")]
+        assert list(inspect.signature(function).parameters) == arguments
+        assert max(map(len, text.splitlines())) <= 100
+        made = inspect.unwrap(function)
+        assert made.__qualname__ == function.__name__
+        assert pickle.loads(pickle.dumps(made)) is made
 
 
 COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
@@ -167,15 +148,16 @@ def test_errors_say_what_to_do(call, message):
 
 
 def test_an_average_may_be_given_apart():
-    assert find("fbeta", "multiclass", "weighted").name == "fbeta_weighted"
     assert find("recall", "binary", "binary").name == "recall"
-    assert find("roc_auc_ovr", "multiclass", "macro").name == "roc_auc_ovr"
-    assert find("roc_auc_ovr", "multiclass", "weighted").name == "roc_auc_ovr_weighted"
-    each = find("f1", "multiclass", None)
-    assert each.bind()(COUNTS) == {0: 0.0, 1: 0.8}
-    assert find("fbeta", "multiclass", None).bind(beta=2)(COUNTS) == metrics.fbeta(
-        COUNTS, beta=2, average=None
-    )
+    for given, name in (
+        (("fbeta", "weighted"), "fbeta_weighted"),
+        (("roc_auc_ovr", "macro"), "roc_auc_ovr"),
+        (("roc_auc_ovr", "weighted"), "roc_auc_ovr_weighted"),
+    ):
+        assert find(given[0], "multiclass", given[1]).name == name
+    assert find("f1", "multiclass", None).bind()(COUNTS) == {0: 0.0, 1: 0.8}
+    each = find("fbeta", "multiclass", None).bind(beta=2)(COUNTS)
+    assert each == metrics.fbeta(COUNTS, beta=2, average=None)
     assert find("support", "multiclass", None).bind()(COUNTS) == {0: 1, 1: 2}
     one = find("f1", "multiclass", "binary")
     assert one.bind(positive=1)(COUNTS) == 0.8
@@ -184,6 +166,9 @@ def test_an_average_may_be_given_apart():
     scores = states_of("multiclass", [("a", "a", {"a": 1.0}, 1), ("b", "a", {"a": 1.0}, 1)])
     per_class = find("roc_auc_ovr", "multiclass", None).bind()(scores["class_scores"])
     assert per_class == {"a": 0.5, "b": 0.5}
+    # Without options a metric is its function.
+    assert find("f1_macro").bind() is find("f1_macro").function
+    assert find("f1_micro").bind() is find("accuracy").function
 
 
 def test_one_name_serves_the_states_of_both_tasks():
@@ -193,11 +178,6 @@ def test_one_name_serves_the_states_of_both_tasks():
     assert find("log_loss", "binary").state == "probability"
     assert find("log_loss", "multiclass").state == "class_probability"
     assert METRICS["log_loss"].state == "probability"
-
-
-def test_binding_without_options_costs_nothing():
-    assert find("f1_macro").bind() is find("f1_macro").function
-    assert find("f1_micro").bind() is find("accuracy").function
 
 
 def test_the_definitions_page_has_every_name():
