@@ -16,6 +16,7 @@ from sklearn.calibration import calibration_curve as sk_calibration_curve
 from streameval.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
+    l2_calibration_error,
     max_calibration_error,
 )
 from streameval.metrics.probability import (
@@ -36,6 +37,10 @@ EVENTS = st.lists(
     st.tuples(st.booleans(), PROBABILITIES, st.integers(1, 4)), min_size=1, max_size=30
 )
 LABELS = ["ant", "bee", "cow", "dog"]
+SHARES_REMOVED = {
+    d2_log_loss_score: sk.d2_log_loss_score,
+    d2_brier_score: sk.d2_brier_score,
+}
 METRICS = [log_loss, brier_score, expected_calibration_error, max_calibration_error]
 
 
@@ -104,6 +109,8 @@ def test_binary_losses_equal_scikit_learn(
     if len(set(y_true)) == 2:
         expected = sk.brier_score_loss(y_true, probability, sample_weight=weight)
         assert brier_score(sums) == pytest.approx(expected, abs=1e-12)
+        shares = [f(y_true, probability, sample_weight=weight) for f in SHARES_REMOVED.values()]
+        assert [f(sums) for f in SHARES_REMOVED] == pytest.approx(shares, rel=1e-12, abs=1e-12)
 
 
 @settings(max_examples=80)
@@ -145,6 +152,8 @@ def test_calibration_errors_by_their_definition(
     sums = sums_of(events, bins)
     expected = np.average(gaps, weights=weights)
     assert expected_calibration_error(sums) == pytest.approx(expected, abs=1e-12)
+    squares = np.average(np.square(gaps), weights=weights)
+    assert l2_calibration_error(sums) == pytest.approx(math.sqrt(squares), abs=1e-12)
     assert max_calibration_error(sums) == pytest.approx(max(gaps), abs=1e-12)
 
 

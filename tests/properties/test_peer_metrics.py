@@ -22,7 +22,6 @@ from streameval.metrics import METRICS, find
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from tests.properties.test_metrics_ranking import index_of
 
@@ -174,23 +173,6 @@ BINARY = st.lists(
 ).filter(lambda events: len({positive for positive, _, _ in events}) == 2)
 
 
-@settings(max_examples=40)
-@given(BINARY)
-def test_binary_shares_of_losses(events: Any) -> None:
-    y_true, score, weight = zip(*events, strict=True)
-    sums = ProbabilitySums()
-    for event in events:
-        sums.update(*event)
-    for ours, function in (
-        (metrics.d2_log_loss_score, sk.d2_log_loss_score),
-        (metrics.d2_brier_score, sk.d2_brier_score),
-    ):
-        assert ours(sums) == pytest.approx(function(y_true, score, sample_weight=weight), rel=1e-12)
-    assert metrics.normalized_entropy(sums) == pytest.approx(
-        1 - sk.d2_log_loss_score(y_true, score, sample_weight=weight), rel=1e-12
-    )
-
-
 SHARES = st.tuples(*[st.integers(0, 4)] * 3).filter(any)
 SEVERAL = st.lists(st.tuples(CLASS, SHARES, st.integers(1, 4)), max_size=15)
 
@@ -225,17 +207,6 @@ def test_a_share_of_a_loss_says_what_is_missing() -> None:
     assert metrics.d2_brier_score(sums, counts).reason == "some events have no probabilities"
     with pytest.raises(se.MetricError, match="compared with ConfusionCounts too"):
         metrics.d2_brier_score(sums)
-
-
-@settings(max_examples=30)
-@given(PAIRS.filter(lambda events: len({event[0] for event in events}) > 1))
-def test_adjusted_balanced_accuracy(events: Any) -> None:
-    y_true, y_pred, weight = zip(*events, strict=True)
-    expected = silent(
-        sk.balanced_accuracy_score, y_true, y_pred, sample_weight=weight, adjusted=True
-    )
-    ours = metrics.adjusted_balanced_accuracy(confusion_of(events))
-    assert ours == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=30)
@@ -411,18 +382,6 @@ def test_bins_of_equal_mass_need_probabilities() -> None:
     for options, message in (({"bins": 0}, "bins: expected"), ({"norm": "l3"}, "norm: expected")):
         with pytest.raises(se.MetricError, match=message):
             metrics.quantile_calibration_error(index, **options)
-
-
-@settings(max_examples=30)
-@given(BINARY)
-def test_l2_calibration_error(events: Any) -> None:
-    sums = ProbabilitySums()
-    for event in events:
-        sums.update(*event)
-    curve = metrics.calibration_curve(sums)
-    shares = curve.weight / curve.weight.sum()
-    expected = math.sqrt((shares * (curve.observed - curve.predicted) ** 2).sum())
-    assert metrics.l2_calibration_error(sums) == pytest.approx(expected, abs=1e-12)
 
 
 def scores_of(y_true: Any, matrix: Any, weight: Any, *, probabilities: bool = True) -> ClassScores:
