@@ -1,4 +1,4 @@
-"""Metrics of predicted numbers: their definitions over all events, scikit-learn and River."""
+"""Metrics of predicted numbers: their definitions over all events, and scikit-learn."""
 
 from __future__ import annotations
 
