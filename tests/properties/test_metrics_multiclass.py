@@ -22,32 +22,22 @@ from streameval.metrics.probability import top_k_accuracy
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.uncertainty.multiclass_auc import CLASS_AUCS
-from tests.support.class_batch import class_batch
+from tests.support.class_batch import ClassEvents, class_batch, class_events
 
 LABELS = ["ant", "bee", "cow"]
-Events = tuple[list[str], Any, list[int]]
 
 
-@st.composite
-def class_events(draw: st.DrawFn, every_class: bool = True) -> Events:
-    """(true labels, matrix whose rows add up to 1, weights) over three labels."""
-    rest = st.lists(st.sampled_from(LABELS), min_size=1, max_size=15)
-    y_true = (LABELS if every_class else []) + draw(rest)
-    parts = st.tuples(*[st.integers(0, 4)] * 3).filter(any)
-    matrix = np.array([draw(parts) for _ in y_true], dtype=np.float64)
-    weight = draw(st.lists(st.integers(1, 4), min_size=len(y_true), max_size=len(y_true)))
-    return y_true, matrix / matrix.sum(axis=1, keepdims=True), weight
-
-
-def scores_of(y_true: list[str], matrix: Any, weight: list[Any] | None = None) -> ClassScores:
-    scores = ClassScores()
+def scores_of(
+    y_true: list[str], matrix: Any, weight: list[Any] | None = None, *, probabilities: bool = True
+) -> ClassScores:
+    scores = ClassScores(probabilities=probabilities)
     for n, (true, row) in enumerate(zip(y_true, matrix, strict=True)):
         proba = dict(zip(LABELS, row.tolist(), strict=True))
         scores.update(true, proba, 1 if weight is None else weight[n])
     return scores
 
 
-def auc_of_pair(events: Events, c: str, j: str) -> Fraction:
+def auc_of_pair(events: ClassEvents, c: str, j: str) -> Fraction:
     """A(c | j): pairs of an event of c and one of j, in column c."""
     y_true, matrix, weight = events
     column = matrix[:, LABELS.index(c)].tolist()
@@ -62,8 +52,8 @@ def auc_of_pair(events: Events, c: str, j: str) -> Fraction:
 
 
 @settings(max_examples=40)
-@given(class_events())
-def test_one_vs_one_is_the_mean_over_unordered_pairs(events: Events) -> None:
+@given(class_events(LABELS))
+def test_one_vs_one_is_the_mean_over_unordered_pairs(events: ClassEvents) -> None:
     y_true, _, weight = events
     scores = scores_of(*events)
     table = roc_auc_pairs(scores)
@@ -208,8 +198,8 @@ def test_unknown_average() -> None:
 
 
 @settings(max_examples=60)
-@given(class_events(every_class=False), st.integers(1, 3))
-def test_top_k_equals_scikit_learn(events: Events, k: int) -> None:
+@given(class_events(LABELS, every_class=False), st.integers(1, 3))
+def test_top_k_equals_scikit_learn(events: ClassEvents, k: int) -> None:
     y_true, matrix, weight = events
     sums = ClassProbabilitySums()
     sums.update_many(class_batch(y_true, matrix, LABELS, weight))
