@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.support.laws import (
     assert_same,
     check_law,
     columns,
+    law_cases,
 )
 
 WORDS = st.sampled_from(["ham", "spam", "Ham", "", "été", "\U0001f600", np.str_("spam")])
@@ -56,9 +58,7 @@ def spec(name: str, labels: Any, weights: Any, **options: Any) -> StateSpec:
             "name": name,
             "empty": ConfusionCounts,
             "events": st.tuples(labels, labels, weights),
-            "update": lambda state, event: state.update(*event),
             "update_many": lambda state, events: state.update_many(*columns(events, 3)),
-            "revert": lambda state, event: state.revert(*event),
             "read": read,
             **options,
         }
@@ -77,7 +77,6 @@ SPECS = [
         "fractions",
         WORDS,
         HALVES,
-        revert=lambda state, event: state.revert(*event),
         excused={"revert": "float sums cannot be undone exactly"},
     ),
     spec(
@@ -100,38 +99,43 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-@pytest.mark.parametrize("kind", KINDS)
+# Compiled cells do otherwise by weight; beside them two kinds of event are enough for the others.
+CASES = [
+    pytest.param(kind, *case.values, id=f"{kind}-{case.id}")
+    for kind in KINDS
+    for case in law_cases(SPECS if kind == [*KINDS][-1] else [SPECS[0], SPECS[3]])
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "law"), CASES)
 def test_confusion_counts_keeps_the_law(kind: str, spec: StateSpec, law: str) -> None:
     with cells_of(KINDS[kind]):
         check_law(spec, law, max_examples=20)
 
 
 class Bag:
-    """A sum of ints that keeps every law; its subclasses break one each."""
+    """A sum of ints that keeps every law; what is broken below breaks one."""
 
-    def __init__(self) -> None:
-        self.items: list[int] = []
+    def __init__(self, items: Iterable[int] = ()) -> None:
+        self.put(items)
 
-    def update(self, item: int) -> None:
-        self.items = sorted([*self.items, item])
+    def put(self, items: Iterable[int]) -> None:
+        self.items = sorted(items)
+
+    def add(self, *items: int) -> None:
+        self.put([*self.items, *items])
 
     def update_many(self, items: list[int]) -> None:
-        self.items = sorted([*self.items, *items])
+        self.add(*items)
 
     def revert(self, item: int) -> None:
-        kept = self.items.copy()
-        kept.remove(item)
-        self.items = kept
+        self.items.remove(item)
 
     def merge(self, other: Bag) -> None:
-        self.items = sorted(self.items + other.items)
+        self.add(*other.items)
 
     def copy(self) -> Bag:
-        twin = type(self)()
-        twin.items = self.items.copy()
-        return twin
+        return type(self)(self.items)
 
     def to_state(self) -> dict[str, Any]:
         return {"items": np.array(self.items, dtype=np.int64)}
@@ -146,9 +150,7 @@ class Bag:
             and items.tolist() == sorted(items.tolist())
         ):
             raise StateError("bad")
-        bag = cls()
-        bag.items = items.tolist()
-        return bag
+        return cls(items.tolist())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bag) and self.items == other.items
@@ -157,117 +159,61 @@ class Bag:
         assert self.items == sorted(self.items)
 
 
-class KeepsEmpty(Bag):
-    def merge(self, other: Bag) -> None:
-        self.items = sorted(self.items + (other.items or [0]))
+def add_in_place(bag: Bag, item: int) -> None:
+    bag.items.append(item)
+    bag.items.sort()
 
 
-class SkipsLast(Bag):
-    def update_many(self, items: list[int]) -> None:
-        super().update_many(items[:-1] if len(items) > 2 else items)
+def share(bag: Bag, other: Bag) -> Bag:
+    bag.items = other.items if not bag.items else sorted(bag.items + other.items)
+    return bag
 
 
-class DropsDuplicates(Bag):
-    def merge(self, other: Bag) -> None:
-        self.items = sorted({*self.items, *other.items})
+BROKEN: list[tuple[str, dict[str, Any]]] = [
+    ("split", {"merge": lambda bag, other: bag.add(*(other.items or [0]))}),
+    ("split", {"update_many": lambda bag, items: bag.add(*items[: max(2, len(items) - 1)])}),
+    ("shards", {"merge": lambda bag, other: bag.put({*bag.items, *other.items})}),
+    ("order", {"add": lambda bag, item: bag.put([*bag.items, item if len(bag.items) % 2 else 0])}),
+    ("grouping", {"merge": share, "add": add_in_place}),
+    ("grouping", {"merge": lambda bag, other: bag.put(bag.items or other.items)}),
+    ("grouping", {"__eq__": lambda bag, other: False}),
+    ("copy", {"to_state": lambda bag: {"items": np.array(bag.items[:3], dtype=np.int64)}}),
+    ("copy", {"copy": lambda bag: share(type(bag)(), bag), "add": add_in_place}),
+    ("revert", {"revert": lambda bag, item: bag.put(i for i in bag.items if i != item)}),
+    ("hostile", {"from_state": classmethod(lambda cls, data: cls(data["items"].tolist()))}),
+]
 
 
-class InOrder(Bag):
-    def update(self, item: int) -> None:
-        self.items = sorted([*self.items, item if len(self.items) % 2 else 0])
-
-
-class SharesOperand(Bag):
-    def merge(self, other: Bag) -> None:
-        if not self.items:
-            self.items = other.items
-        else:
-            super().merge(other)
-
-    def update(self, item: int) -> None:
-        self.items.append(item)
-        self.items.sort()
-
-
-class ForgetsOne(Bag):
-    def to_state(self) -> dict[str, Any]:
-        return {"items": np.array(self.items[:3], dtype=np.int64)}
-
-
-class RevertsAll(Bag):
-    def revert(self, item: int) -> None:
-        self.items = [other for other in self.items if other != item]
-
-
-class SharesCopy(Bag):
-    def copy(self) -> Bag:
-        twin = type(self)()
-        twin.items = self.items
-        return twin
-
-    def update(self, item: int) -> None:
-        self.items.append(item)
-        self.items.sort()
-
-
-class Trusts(Bag):
-    @classmethod
-    def from_state(cls, data: Any) -> Bag:
-        bag = cls()
-        bag.items = data["items"].tolist()
-        return bag
-
-
-class NeverEqual(Bag):
-    def __eq__(self, other: object) -> bool:
-        return False
-
-
-def bag_spec(kind: type[Bag], **options: Any) -> StateSpec:
+def bag_spec(excused: dict[str, str], **broken: Any) -> StateSpec:
     return StateSpec(
-        **{
-            "name": kind.__name__,
-            "empty": kind,
-            "events": st.integers(0, 3),
-            "update": lambda bag, item: bag.update(item),
-            "update_many": lambda bag, items: bag.update_many(items),
-            "revert": lambda bag, item: bag.revert(item),
-            "read": lambda bag: sum(bag.items),
-            **options,
-        }
+        name="bag",
+        empty=type("BrokenBag", (Bag,), broken),
+        events=st.integers(0, 3),
+        update=lambda bag, item: bag.add(item),
+        update_many=lambda bag, items: bag.update_many(items),
+        revert=lambda bag, item: bag.revert(item),
+        read=lambda bag: sum(bag.items),
+        excused=excused,
+        pickled=False,
     )
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_sound_state_passes(law: str) -> None:
-    check_law(bag_spec(Bag), law, max_examples=20)
+    check_law(bag_spec({}), law, max_examples=20)
 
 
-@pytest.mark.parametrize(
-    ("kind", "law"),
-    [
-        (KeepsEmpty, "identity"),
-        (SkipsLast, "split"),
-        (DropsDuplicates, "shards"),
-        (InOrder, "order"),
-        (SharesOperand, "operand"),
-        (ForgetsOne, "round_trip"),
-        (RevertsAll, "revert"),
-        (SharesCopy, "copy"),
-        (Trusts, "hostile"),
-        (NeverEqual, "grouping"),
-    ],
-)
-def test_the_tester_catches_a_broken_state(kind: type[Bag], law: str) -> None:
+@pytest.mark.parametrize(("law", "broken"), BROKEN)
+def test_the_tester_catches_a_broken_state(law: str, broken: dict[str, Any]) -> None:
     # An excused law has to fail: so this passes only if the fault is found.
-    check_law(bag_spec(kind, excused={law: "broken on purpose"}), law)
+    check_law(bag_spec({law: "broken on purpose"}, **broken), law)
 
 
 def test_an_excuse_that_is_not_needed_is_an_error() -> None:
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        check_law(bag_spec(Bag, excused={"order": "no reason"}), "order")
+        check_law(bag_spec({"order": "no reason"}), "order")
     with pytest.raises(ValueError, match="laws that do not exist: \\['ordre'\\]"):
-        check_law(bag_spec(Bag, excused={"ordre": "misspelt"}), "order")
+        check_law(bag_spec({"ordre": "misspelt"}), "order")
 
 
 @pytest.mark.parametrize(
@@ -291,11 +237,11 @@ def test_assert_same_tells_apart(left: object, right: object) -> None:
 def test_assert_near_allows_rounding_and_no_more() -> None:
     assert_near({"a": [1.0]}, {"a": [1.0 + 1e-10]})
     assert_near(np.array([1.0]), np.array([1.0 + 1e-10]))
-    for wrong in ({"a": [1.0 + 1e-8]}, {"a": [1]}, {"a": [1.0, 1.0]}, {"b": [1.0]}):
+    for wrong in ([1.0 + 1e-8], [1], [1.0, 1.0], np.array([1.1])):
         with pytest.raises(AssertionError):
-            assert_near({"a": [1.0]}, wrong)
-    with pytest.raises(AssertionError):
-        assert_near(np.array([1.0]), np.array([1.1]))
+            assert_near(
+                {"a": np.array([1.0]) if isinstance(wrong, np.ndarray) else [1.0]}, {"a": wrong}
+            )
 
 
 @pytest.mark.parametrize(

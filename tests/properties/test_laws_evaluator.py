@@ -19,7 +19,15 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.evaluator.evaluator import Evaluator
 from streameval.states.state_set import StatePlan, StateSet
-from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
+from tests.support.laws import (
+    LAWS,
+    StateSpec,
+    assert_near,
+    assert_same,
+    check_law,
+    columns,
+    law_cases,
+)
 
 LABELS = ["ham", "spam"]
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.5000001, 0.75, 1.0, -3.5, 2.0])
@@ -83,20 +91,33 @@ def spec(
 
 
 BINARY = {"y_true": st.sampled_from([True, False]), "score": SCORES, "weight": WEIGHTS}
+SLICES = {"slices": st.sampled_from([{"country": "PT"}, {"country": "DE"}])}
+TIMES = {"event_time": st.integers(1_700_000_000, 1_700_020_000)}
+
+
+def same_events(left: Any, right: Any) -> None:
+    """As assert_same, but for how many events were late, which depends on the shard."""
+    if isinstance(left, dict):
+        left, right = (
+            {name: form[name] for name in ("window", "slices")} for form in (left, right)
+        )
+    assert_same(left, right)
+
+
+def timed(window: Any, **options: Any) -> dict[str, Any]:
+    return {"window": window, "time_unit": "s", **options}
+
 
 SPECS = [
     StateSpec(
         name="tally",
         empty=partial(StateSet, StatePlan.everything("binary")),
         events=st.tuples(st.sampled_from([0, 1]), st.sampled_from([0, 1]), SCORES, WEIGHTS),
-        update=lambda state_set, event: state_set.update(*event),
         update_many=lambda state_set, events: [state_set.update(*event) for event in events],
-        revert=lambda state_set, event: state_set.revert(*event),
         read=lambda state_set: (state_set.index.twice_u, state_set.probability.log_loss_units),
         from_state=partial(StateSet.from_state, plan=StatePlan.everything("binary")),
         pickled=False,
     ),
-    spec("binary", {}, BINARY, READ["binary"]),
     spec(
         "binary labels and scores",
         {"positive": "spam", "labels": LABELS},
@@ -123,19 +144,48 @@ SPECS = [
         ("recall_macro", "specificity_macro", "cohen_kappa_linear"),
     ),
     spec(
-        "multi-class probabilities",
-        {"task": "multiclass"},
-        {"y_true": st.sampled_from("abc"), "proba": SHARES, "weight": WEIGHTS},
-        READ["multiclass"],
-    ),
-    spec(
         "slices",
         {"slices": ("country",)},
-        {**BINARY, "slices": st.sampled_from([{"country": "PT"}, {"country": "DE"}])},
+        {**BINARY, **SLICES},
         READ["binary"],
         many=many_sliced,
         # A slice that was opened stays open.
         excused={"revert": "an empty slice is still listed"},
+    ),
+    # Nothing is so late that it is dropped, in the whole or in a shard.
+    spec(
+        "panes",
+        timed(se.Panes("1h", "10m", "6h", retain="8h")),
+        {**BINARY, **TIMES},
+        READ["binary"],
+        same=same_events,
+        excused={"revert": "panes stay, and the watermark"},
+    ),
+    spec(
+        "panes of several classes in slices",
+        timed(se.Panes("2h", lateness="6h"), task="multiclass", slices=("country",)),
+        {"y_true": st.sampled_from("abc"), "proba": SHARES, **SLICES, **TIMES},
+        READ["multiclass"],
+        many=many_sliced,
+        same=same_events,
+        excused={"revert": "an empty slice is still listed"},
+    ),
+    spec(
+        "fading in slices",
+        timed(se.Fading("15m"), slices=("country",)),
+        {**BINARY, **SLICES, **TIMES},
+        READ["binary"],
+        many=many_sliced,
+        same=same_events,
+        excused={"revert": "an empty slice is still listed"},
+    ),
+    spec(
+        "fading of several classes",
+        timed(se.Fading("7d"), task="multiclass"),
+        {"y_true": st.sampled_from("abc"), "proba": SHARES, **TIMES},
+        READ["multiclass"],
+        same=same_events,
+        excused={"revert": "the newest time stays"},
     ),
     spec(
         "predictions",
@@ -161,8 +211,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize(("spec", "law"), law_cases(SPECS))
 def test_laws(spec: StateSpec, law: str) -> None:
     check_law(spec, law, max_examples=12)
 
@@ -216,10 +265,15 @@ def prediction(task: str, label: str, n: int) -> dict[str, Any]:
     return {"score" if task == "scores" else "proba": shares}
 
 
-@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=12)
-@given(rows=ROWS, extra=st.sampled_from("abz"), sliced=st.booleans(), several=st.booleans())
+@settings(max_examples=60)
+@given(
+    task=st.sampled_from([*TASKS]),
+    rows=ROWS,
+    extra=st.sampled_from("abz"),
+    sliced=st.booleans(),
+    several=st.booleans(),
+)
 def test_weight_0_leaves_no_trace(
     window: str, task: str, rows: list[Any], extra: str, sliced: bool, several: bool
 ) -> None:
@@ -342,3 +396,15 @@ def test_what_a_constructor_accepts_is_saved_and_read(kind: Any) -> None:
             assert again.to_bytes() == made, (task, name, value)
     alone = {"temporal", "bootstrap", "max_scores"} if kind is se.Comparison else set()
     assert accepted == taken.keys() - {"task", "options"} - alone
+
+
+def test_a_merge_of_another_setting_changes_nothing() -> None:
+    ev = se.Evaluator(task="multiclass", window=se.Panes("1h"), time_unit="s")
+    ev.update("a", "a", event_time=0)
+    other = se.Evaluator(task="multiclass", window=se.Panes("1h"), time_unit="s")
+    other.update(1, 1, event_time=90_000)
+    before = ev.to_bytes()
+    with pytest.raises(se.StateError, match="cannot be merged"):
+        ev.merge(other)
+    assert ev.to_bytes() == before
+    assert ev["accuracy"] == 1.0

@@ -8,9 +8,9 @@ import math
 import pytest
 from hypothesis import strategies as st
 
-import streameval
+import streameval.states.score_index  # what is in use can be pickled
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
-from tests.support.laws import LAWS, StateSpec, check_law, columns
+from tests.support.laws import StateSpec, check_law, columns, law_cases
 
 KINDS = {"portable": ReferenceScoreIndex}
 with contextlib.suppress(ImportError):  # where none was compiled
@@ -34,9 +34,7 @@ def spec(kind: str, name: str, weights: st.SearchStrategy[float], **more: object
         name=f"{kind}, {name}",
         empty=KINDS[kind],
         events=st.tuples(st.booleans(), scores, weights),
-        update=lambda state, event: state.update(*event),
         update_many=lambda state, events: state.update_many(*columns(events, 3)),
-        revert=lambda state, event: state.revert(*event),
         read=lambda state: [
             state.twice_u,
             state.positives,
@@ -68,7 +66,6 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize(("spec", "law"), law_cases(SPECS))
 def test_laws(spec, law):
     check_law(spec, law, max_examples=20)

@@ -1,4 +1,4 @@
-"""The laws of all states, for the four sums over probabilities and scores."""
+"""The laws of all states, for sums: of probabilities and scores, label sets and numbers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,41 @@ import pytest
 from hypothesis import strategies as st
 
 from streameval.errors import InputError
+from streameval.events.values import weight_column
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
+from streameval.states.error_moments import ErrorMoments
+from streameval.states.error_ratios import RatioSquares, RatioSums
+from streameval.states.error_residuals import ResidualIndex
+from streameval.states.error_sums import ErrorSums
+from streameval.states.label_counts import LabelCounts
+from streameval.states.label_pairs import LabelPairs
+from streameval.states.label_sets import LabelSetCounts
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
+from streameval.states.prediction_histogram import PredictionHistogram
 from streameval.states.probability import ProbabilitySums
 from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.multiclass import ClassInput
+from streameval.tasks.multilabel import LabelSetInput
 from tests.support.class_batch import class_batch
-from tests.support.laws import LAWS, StateSpec, check_law, columns
+from tests.support.laws import StateSpec, assert_near, check_law, columns, law_cases
 
 WEIGHTS = st.one_of(st.just(1), st.integers(1, 4), st.integers(1, 2**53))
-FLOAT_WEIGHTS = st.sampled_from([0.5, 1.5, 0.25, 2, 1, 3.75])
+HALVES = st.sampled_from([0.5, 1.5, 0.25, 2, 1, 3.75])
+FLOAT_WEIGHTS = st.one_of(HALVES, st.floats(1e-300, 2.0**53))
 FEW = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 1.0, 5e-324, 1 - 2.0**-53])
 PROBABILITIES = st.one_of(FEW, st.floats(0.0, 1.0))
 SCORES = st.one_of(
     FEW, st.floats(-2.0, 2.0), st.floats(allow_nan=False, allow_infinity=False, width=64)
 )
+SETS = st.frozensets(st.sampled_from(["a", "b", "c", "ø"]))
+# No two are further from each other than the largest float.
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, 1.0, -1.0, 0.1, -0.3, 1e16, 5e-324, -2.5, 8.9e307, -8.9e307]),
+    st.floats(-3.0, 3.0),
+    st.floats(-8.9e307, 8.9e307),
+).map(lambda x: x + 0.0)
 
 
 def binary(scores: Any, weights: Any) -> Any:
@@ -81,6 +99,37 @@ def feed_matrix(state: Any, events: list[Any]) -> None:
         )
 
 
+def feed_sets(state: Any, events: list[Any]) -> None:
+    true, predicted, weights = columns(events, 3)
+    given = weights if set(weights) != {1} else None
+    state.update_many(LabelSetInput(None).batch(true, predicted, weight=given))
+
+
+def feed_numbers(state: Any, events: list[Any]) -> None:
+    true, predicted, weights = columns(events, 3)
+    by = weight_column(weights, len(true)) if set(weights) != {1} else None
+    state.update_many(np.array(true, dtype=float), np.array(predicted, dtype=float), by)
+
+
+def one_number(state: Any, event: Any) -> None:
+    true, predicted, weight = event
+    whole = type(weight) is float and weight.is_integer()
+    state.update(true, predicted, int(weight) if whole else weight)
+
+
+class FewCells(PredictionHistogram):
+    """With so few cells that they are joined all the time."""
+
+    __slots__ = ()
+    KEYS = PredictionHistogram.KEYS
+    MOST = 16
+
+
+def read_counts(counts: LabelCounts) -> Any:
+    labels = counts.labels
+    return labels, [counts.binary(label) for label in labels], counts.per_class(), counts.total
+
+
 def read_scores(state: ClassScores) -> Any:
     labels = state.labels
     pairs = [state.pair_wins(c, j) for c in labels for j in labels if c != j]
@@ -96,103 +145,136 @@ def read_moments(state: ScoreMoments) -> Any:
     ]
 
 
-COMMON: dict[str, Any] = {
-    "update": lambda state, event: state.update(*event),
-    "revert": lambda state, event: state.revert(*event),
-}
+def exact_weight(state: Any) -> Any:
+    return state.weight, state.exact
+
+
+def ranks(state: Any) -> Any:
+    return state.weight, state.ranks, state.exact
+
+
+def effective(state: Any) -> Any:
+    return state.total, state.effective_size
+
+
+def spec(name: str, empty: Any, events: Any, feed: Any, read: Any, **options: Any) -> StateSpec:
+    return StateSpec(name, empty, events, feed, read=read, **options)
+
+
+BASE: dict[str, Any] = {"of_base": True}
+# Sums of float weights that are exact as well, to the bit; they are not reverted.
+FLOATS: dict[str, Any] = {"revert": None}
+ROUNDED: dict[str, Any] = {"same": assert_near, "excused": {"revert": "no float sum is undone"}}
+ANY = st.one_of(PROBABILITIES, SCORES)
 
 SPECS = [
-    StateSpec(
-        name="probability",
-        empty=lambda: ProbabilitySums(4),
-        events=binary(st.one_of(PROBABILITIES, SCORES), WEIGHTS),
-        update_many=feed_columns,
-        read=lambda state: (state.weight, state.bin_edges, state.exact),
-        **COMMON,
+    spec(
+        "probability",
+        lambda: ProbabilitySums(4),
+        binary(ANY, WEIGHTS),
+        feed_columns,
+        lambda state: (state.weight, state.bin_edges, state.exact),
     ),
-    StateSpec(
-        name="moments",
-        empty=ScoreMoments,
-        events=binary(SCORES, WEIGHTS),
-        update_many=feed_columns,
-        read=read_moments,
-        **COMMON,
+    spec("moments", ScoreMoments, binary(SCORES, WEIGHTS), feed_columns, read_moments, **BASE),
+    spec(
+        "moments-floats",
+        ScoreMoments,
+        binary(SCORES, FLOAT_WEIGHTS),
+        feed_columns,
+        read_moments,
+        **FLOATS,
     ),
-    StateSpec(
-        # Their sums of float weights are exact as well: compared to the bit.
-        name="moments-floats",
-        empty=ScoreMoments,
-        events=binary(SCORES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
-        update_many=feed_columns,
-        read=read_moments,
-        update=COMMON["update"],
+    spec(
+        "loss-squares",
+        lambda: LossSquares(4),
+        binary(ANY, WEIGHTS),
+        feed_columns,
+        exact_weight,
+        **BASE,
     ),
-    StateSpec(
-        name="loss-squares",
-        empty=lambda: LossSquares(4),
-        events=binary(st.one_of(PROBABILITIES, SCORES), WEIGHTS),
-        update_many=feed_columns,
-        read=lambda state: (state.weight, state.exact),
-        **COMMON,
+    spec(
+        "class-loss-squares",
+        lambda: LossSquares(3),
+        multiclass(WEIGHTS),
+        feed_matrix,
+        exact_weight,
+        **BASE,
     ),
-    StateSpec(
-        name="class-loss-squares",
-        empty=lambda: LossSquares(3),
-        events=multiclass(WEIGHTS),
-        update_many=feed_matrix,
-        read=lambda state: (state.weight, state.exact),
-        **COMMON,
+    spec(
+        "weight-squares",
+        WeightSquares,
+        binary(PROBABILITIES, WEIGHTS),
+        feed_columns,
+        effective,
+        **BASE,
     ),
-    StateSpec(
-        name="weight-squares",
-        empty=WeightSquares,
-        events=binary(PROBABILITIES, WEIGHTS),
-        update_many=feed_columns,
-        read=lambda state: (state.total, state.effective_size),
-        **COMMON,
+    spec(
+        "weight-squares-floats",
+        WeightSquares,
+        binary(PROBABILITIES, FLOAT_WEIGHTS),
+        feed_columns,
+        effective,
+        **BASE,
+        **FLOATS,
     ),
-    StateSpec(
-        # Exact as well.
-        name="weight-squares-floats",
-        empty=WeightSquares,
-        events=binary(PROBABILITIES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
-        update_many=feed_columns,
-        read=lambda state: (state.total, state.effective_size),
-        update=COMMON["update"],
+    spec(
+        "class-probability",
+        lambda: ClassProbabilitySums(3),
+        multiclass(WEIGHTS),
+        feed_matrix,
+        ranks,
     ),
-    StateSpec(
-        name="class-probability",
-        empty=lambda: ClassProbabilitySums(3),
-        events=multiclass(WEIGHTS),
-        update_many=feed_matrix,
-        read=lambda state: (state.weight, state.ranks, state.exact),
-        **COMMON,
+    spec(
+        "class-ranks",
+        lambda: ClassProbabilitySums(3, probabilities=False),
+        several_scores(WEIGHTS),
+        feed_scores,
+        ranks,
+        **BASE,
     ),
-    StateSpec(
-        name="class-ranks",
-        empty=lambda: ClassProbabilitySums(3, probabilities=False),
-        events=several_scores(WEIGHTS),
-        update_many=feed_scores,
-        read=lambda state: (state.weight, state.ranks, state.exact),
-        **COMMON,
+    spec(
+        "class-scores-signed",
+        lambda: ClassScores(probabilities=False),
+        several_scores(WEIGHTS),
+        feed_scores,
+        read_scores,
     ),
-    StateSpec(
-        name="class-scores-signed",
-        empty=lambda: ClassScores(probabilities=False),
-        events=several_scores(WEIGHTS),
-        update_many=feed_scores,
-        read=read_scores,
-        **COMMON,
-    ),
-    StateSpec(
-        name="class-scores",
-        empty=ClassScores,
-        events=multiclass(WEIGHTS),
-        update_many=feed_matrix,
-        read=read_scores,
-        **COMMON,
-    ),
+    spec("class-scores", ClassScores, multiclass(WEIGHTS), feed_matrix, read_scores),
 ]
+
+OF_SETS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "counts": (LabelCounts, read_counts, {}),
+    "closed-counts": (lambda: LabelCounts(["ø", "d", "c", "b", "a"]), read_counts, {}),
+    "sets": (LabelSetCounts, lambda sets: (list(sets.sizes()), sets.total, sets.exact), BASE),
+    "pairs": (LabelPairs, lambda pairs: sorted(pairs.cells()), BASE),
+}
+for name, (kind, read, base) in OF_SETS.items():
+    SPECS.append(spec(name, kind, st.tuples(SETS, SETS, WEIGHTS), feed_sets, read, **base))
+    floats = st.tuples(SETS, SETS, HALVES)
+    more = BASE if name == "closed-counts" else base
+    SPECS.append(
+        spec(
+            f"{name}-floats", kind, floats, feed_sets, lambda state: state.exact, **more, **ROUNDED
+        )
+    )
+
+OF_NUMBERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "errors": (ErrorSums, {}),
+    "ratios": (RatioSums, BASE),
+    "ratio-squares": (RatioSquares, BASE),
+    "error-moments": (ErrorMoments, BASE),
+    "residuals": (ResidualIndex, {}),
+    "histogram": (PredictionHistogram, BASE),
+    # The side of a histogram's squares does not fall.
+    "few-cells": (FewCells, FLOATS),
+}
+for name, (kind, base) in OF_NUMBERS.items():
+    more = {**base, "update": one_number}
+    whole, floats = (st.tuples(NUMBERS, NUMBERS, by) for by in (WEIGHTS, FLOAT_WEIGHTS))
+    SPECS.append(spec(name, kind, whole, feed_numbers, exact_weight, **more))
+    if name not in ("residuals", "histogram", "few-cells"):
+        more |= FLOATS
+        SPECS.append(spec(f"{name}-floats", kind, floats, feed_numbers, exact_weight, **more))
 
 
 def update_what_it_takes(state: ClassScores, event: Any) -> None:
@@ -205,20 +287,14 @@ def update_what_it_takes(state: ClassScores, event: Any) -> None:
     state.update(*event)
 
 
-CASES = [
-    (spec, law)
-    for spec in SPECS
-    for law in LAWS
-    # Float sums cannot be undone exactly; the refusal is tested with each state.
-    if not (law == "revert" and spec.revert is None)
-]
-
-
-@pytest.mark.parametrize(("spec", "law"), CASES, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(("spec", "law"), law_cases(SPECS))
 def test_laws(spec: StateSpec, law: str) -> None:
+    # The tester damages integers as floats: they must not be beyond these.
     if law == "hostile" and spec.name.startswith("moments"):
-        # The tester damages integers as floats: they must not be beyond these.
         spec = replace(spec, events=binary(st.floats(-1000, 1000, width=16), WEIGHTS))
+    if law == "hostile" and spec.update is one_number:
+        small = st.floats(-8, 8, width=16).map(lambda x: x + 0.0)
+        spec = replace(spec, events=st.tuples(small, small, st.integers(1, 4)))
     if law == "hostile" and spec.name == "class-scores-signed":
         # A form that has lost its mark is one of probabilities.
         spec = replace(spec, update=update_what_it_takes)

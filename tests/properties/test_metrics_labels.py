@@ -22,13 +22,20 @@ LABELS = st.sampled_from([0, 1, 2, 5])
 EVENTS = st.lists(st.tuples(LABELS, LABELS, st.integers(1, 3)), max_size=12)
 SOME_EVENTS = EVENTS.filter(bool)
 UNDEFINED = st.sampled_from([None, 0.0, 1.0, 0.25])
+DECLARED = (0, 1, 2, 5)
+ROUNDED_TWICE = ("matthews_corrcoef", "geometric_mean", "adjusted_balanced_accuracy")
 
 
-def counted(events) -> ConfusionCounts:
-    counts = ConfusionCounts()
+def counted(events, declared=None) -> ConfusionCounts:
+    counts = ConfusionCounts(declared)
     for event in events:
         counts.update(*event)
     return counts
+
+
+def with_declared(events):
+    """The events, and declared labels as such of no weight: to the oracle these are classes too."""
+    return [*events, *((label, label, 0) for label in DECLARED)]
 
 
 def assert_is(value, expected, tolerance=0.0):
@@ -42,9 +49,10 @@ def assert_is(value, expected, tolerance=0.0):
 
 @pytest.mark.parametrize("name", oracle.CLASS_METRICS)
 @settings(max_examples=40)
-@given(events=EVENTS, label=LABELS)
-def test_one_class_is_rounded_once(name, events, label):
-    counts = counted(events)
+@given(events=EVENTS, label=LABELS, declared=st.booleans(), undefined=UNDEFINED)
+def test_one_class_is_rounded_once_and_averages(name, events, label, declared, undefined):
+    counts = counted(events, DECLARED if declared else None)
+    events = with_declared(events) if declared else events
     expected = oracle.class_value(name, events, label)
     function = getattr(metrics, name)
     # The root is a second rounding.
@@ -54,13 +62,6 @@ def test_one_class_is_rounded_once(name, events, label):
     assert list(each) == oracle.classes(events)
     if label in each:
         assert_is(each[label], expected, tolerance)
-
-
-@pytest.mark.parametrize("name", oracle.CLASS_METRICS)
-@settings(max_examples=30)
-@given(events=EVENTS, undefined=UNDEFINED)
-def test_averages(name, events, undefined):
-    counts = counted(events)
     for how in ("macro", "micro", "weighted"):
         expected = oracle.average(name, events, how, undefined)
         value = getattr(metrics, name)(counts, average=how, undefined=undefined)
@@ -96,12 +97,12 @@ def test_an_average_with_a_function_of_its_own_has_the_same_value(
 
 
 @settings(max_examples=50)
-@given(events=EVENTS)
-def test_all_classes(events):
-    counts = counted(events)
+@given(events=EVENTS, declared=st.booleans())
+def test_all_classes(events, declared):
+    counts = counted(events, DECLARED if declared else None)
+    events = with_declared(events) if declared and events else events
     for name, definition in oracle.WHOLE_METRICS.items():
-        rounded_once = name not in ("matthews_corrcoef", "geometric_mean")
-        tolerance = 0.0 if rounded_once else 5e-16
+        tolerance = 5e-16 if name in ROUNDED_TWICE else 0.0
         assert_is(metrics.compute(name, counts), definition(events), tolerance)
 
 

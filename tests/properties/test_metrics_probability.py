@@ -16,6 +16,7 @@ from sklearn.calibration import calibration_curve as sk_calibration_curve
 from streameval.metrics.calibration import (
     calibration_curve,
     expected_calibration_error,
+    l2_calibration_error,
     max_calibration_error,
 )
 from streameval.metrics.probability import (
@@ -29,25 +30,18 @@ from streameval.metrics.undefined import Undefined
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
-from tests.support.class_batch import class_batch
+from tests.support.class_batch import ClassEvents, class_batch, class_events
 
 PROBABILITIES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]))
 EVENTS = st.lists(
     st.tuples(st.booleans(), PROBABILITIES, st.integers(1, 4)), min_size=1, max_size=30
 )
 LABELS = ["ant", "bee", "cow", "dog"]
+SHARES_REMOVED = {
+    d2_log_loss_score: sk.d2_log_loss_score,
+    d2_brier_score: sk.d2_brier_score,
+}
 METRICS = [log_loss, brier_score, expected_calibration_error, max_calibration_error]
-
-
-@st.composite
-def class_events(draw: st.DrawFn) -> tuple[list[str], Any, list[int]]:
-    """(true labels, matrix whose rows add up to 1, weights) over four labels."""
-    y_true = draw(st.lists(st.sampled_from(LABELS), min_size=1, max_size=20))
-    # Sixteenths add up exactly, and tie often.
-    parts = st.tuples(*[st.integers(0, 8)] * 4).filter(any)
-    matrix = np.array([draw(parts) for _ in y_true], dtype=np.float64)
-    weight = draw(st.lists(st.integers(1, 4), min_size=len(y_true), max_size=len(y_true)))
-    return y_true, matrix / matrix.sum(axis=1, keepdims=True), weight
 
 
 def sums_of(events: list[tuple[bool, float, Any]], bins: int = 10) -> ProbabilitySums:
@@ -104,6 +98,8 @@ def test_binary_losses_equal_scikit_learn(
     if len(set(y_true)) == 2:
         expected = sk.brier_score_loss(y_true, probability, sample_weight=weight)
         assert brier_score(sums) == pytest.approx(expected, abs=1e-12)
+        shares = [f(y_true, probability, sample_weight=weight) for f in SHARES_REMOVED.values()]
+        assert [f(sums) for f in SHARES_REMOVED] == pytest.approx(shares, rel=1e-12, abs=1e-12)
 
 
 @settings(max_examples=80)
@@ -145,14 +141,14 @@ def test_calibration_errors_by_their_definition(
     sums = sums_of(events, bins)
     expected = np.average(gaps, weights=weights)
     assert expected_calibration_error(sums) == pytest.approx(expected, abs=1e-12)
+    squares = np.average(np.square(gaps), weights=weights)
+    assert l2_calibration_error(sums) == pytest.approx(math.sqrt(squares), abs=1e-12)
     assert max_calibration_error(sums) == pytest.approx(max(gaps), abs=1e-12)
 
 
 @settings(max_examples=60)
-@given(class_events(), st.sampled_from([1, 0.5]))
-def test_class_losses_equal_scikit_learn(
-    events: tuple[list[str], Any, list[int]], unit: float
-) -> None:
+@given(class_events(LABELS, every_class=False, steps=8), st.sampled_from([1, 0.5]))
+def test_class_losses_equal_scikit_learn(events: ClassEvents, unit: float) -> None:
     y_true, matrix, weight = events
     weight = [w * unit for w in weight]  # type: ignore[misc]
     sums = class_sums_of(y_true, matrix, weight)
@@ -163,9 +159,9 @@ def test_class_losses_equal_scikit_learn(
 
 
 @settings(max_examples=40)
-@given(class_events())
+@given(class_events(LABELS, every_class=False, steps=8))
 def test_class_calibration_is_about_the_predicted_label(
-    events: tuple[list[str], Any, list[int]],
+    events: ClassEvents,
 ) -> None:
     y_true, matrix, weight = events
     # Among equal probabilities the label that sorts first is predicted, as by np.argmax.

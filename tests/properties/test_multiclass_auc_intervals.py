@@ -194,8 +194,7 @@ def test_any_order_and_any_shards_have_the_same_bits(both: tuple[list[Event], li
         assert 0 <= found.low <= found.value <= found.high <= 1
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_weights_of_events(name: str) -> None:
+def test_weights_of_events() -> None:
     events = stream(np.random.default_rng(2), 200, [0.5, 0.3, 0.2], 1.0)
     counts, halves, plain = (
         se.Evaluator("multiclass", labels=[0, 1, 2], intervals=kept)
@@ -205,39 +204,39 @@ def test_weights_of_events(name: str) -> None:
     repeated = se.Evaluator("multiclass", labels=[0, 1, 2])
     for _ in range(3):
         repeated.update_many(events[0], proba=events[1])
-    assert counts.interval(name) == repeated.interval(name)
     halves.update_many(events[0], proba=events[1], weight=np.full(200, 0.5))
     plain.update_many(events[0], proba=events[1])
-    found, wanted = halves.interval(name), plain.interval(name)
-    assert found.method == "delong_summed (Kish)"
-    assert found.n == 200
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
+    for name in NAMES:
+        assert counts.interval(name) == repeated.interval(name)
+        found, wanted = halves.interval(name), plain.interval(name)
+        assert found.method == "delong_summed (Kish)"
+        assert found.n == 200
+        assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
 
 
 # Few events ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [5, 100])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_perfect_ranking_has_the_mean_of_newcombes_ends(name: str, size: int) -> None:
+def test_a_perfect_ranking_has_the_mean_of_newcombes_ends(size: int) -> None:
     ev = se.Evaluator("multiclass")
     for label in "abc" * size:
         ev.update(label, proba={label: 1.0})
-    found = ev.interval(name)
     sizes = {"ovr": (size, 2 * size), "ovo": (size, size), "micro": (1.5 * size, 1.5 * size)}
-    low, high = newcombe_interval(1.0, *sizes[name.split("_")[2]], 0.95)
-    assert found.method == "newcombe, summed"
-    assert (found.value, found.high) == (1.0, high)
-    assert found.low == pytest.approx(low, rel=1e-12)
+    for name in NAMES:
+        found = ev.interval(name)
+        low, high = newcombe_interval(1.0, *sizes[name.split("_")[2]], 0.95)
+        assert found.method == "newcombe, summed"
+        assert (found.value, found.high) == (1.0, high)
+        assert found.low == pytest.approx(low, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_classes_of_thirty_events_have_delongs_error(name: str) -> None:
+def test_classes_of_thirty_events_have_delongs_error() -> None:
     rng = np.random.default_rng(4)
     for size, method in ((29, "newcombe, summed"), (30, "delong_summed")):
         ev = se.Evaluator("multiclass", labels=[0, 1, 2])
         ev.update_many(np.arange(3 * size) % 3, proba=rng.dirichlet([1, 1, 1], 3 * size))
-        assert ev.interval(name).method == method
+        assert {ev.interval(name).method for name in NAMES} == {method}
 
 
 def test_a_rare_class_needs_lost_events() -> None:
@@ -310,8 +309,8 @@ def test_most_intervals_hold_the_population_s_value() -> None:
         ev.update_many(true, proba=proba)
         return ev.interval
 
-    whole = sample(30_000)
-    samples = [sample(150) for _ in range(150)]
+    whole = sample(10_000)
+    samples = [sample(150) for _ in range(60)]
     for name in NAMES:
         found = [read(name) for read in samples]
         truth = whole(name).value

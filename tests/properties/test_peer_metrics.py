@@ -22,9 +22,10 @@ from streameval.metrics import METRICS, find
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
-from tests.properties.test_metrics_ranking import index_of
+from tests.properties.test_metrics_multiclass import scores_of
+from tests.properties.test_metrics_ranking import counts_falling, index_of
+from tests.support.class_batch import class_events
 
 LABELS = ["ant", "bee", "cow"]
 CLASS = st.sampled_from(LABELS)
@@ -174,39 +175,10 @@ BINARY = st.lists(
 ).filter(lambda events: len({positive for positive, _, _ in events}) == 2)
 
 
-@settings(max_examples=40)
-@given(BINARY)
-def test_binary_shares_of_losses(events: Any) -> None:
-    y_true, score, weight = zip(*events, strict=True)
-    sums = ProbabilitySums()
-    for event in events:
-        sums.update(*event)
-    for ours, function in (
-        (metrics.d2_log_loss_score, sk.d2_log_loss_score),
-        (metrics.d2_brier_score, sk.d2_brier_score),
-    ):
-        assert ours(sums) == pytest.approx(function(y_true, score, sample_weight=weight), rel=1e-12)
-    assert metrics.normalized_entropy(sums) == pytest.approx(
-        1 - sk.d2_log_loss_score(y_true, score, sample_weight=weight), rel=1e-12
-    )
-
-
-SHARES = st.tuples(*[st.integers(0, 4)] * 3).filter(any)
-SEVERAL = st.lists(st.tuples(CLASS, SHARES, st.integers(1, 4)), max_size=15)
-
-
-def several(drawn: Any) -> Any:
-    """(true labels, rows of probabilities, weights), each label true of some event."""
-    events = [(label, (1, 1, 2), 1) for label in LABELS] + drawn
-    y_true, parts, weight = zip(*events, strict=True)
-    matrix = np.array(parts, dtype=np.float64)
-    return list(y_true), matrix / matrix.sum(axis=1, keepdims=True), list(weight)
-
-
 @settings(max_examples=30)
-@given(SEVERAL)
+@given(class_events(LABELS))
 def test_shares_of_the_losses_of_several_classes(drawn: Any) -> None:
-    y_true, matrix, weight = several(drawn)
+    y_true, matrix, weight = drawn
     ev = se.Evaluator("multiclass", labels=LABELS)
     ev.update_many(y_true, proba=matrix, weight=weight)
     for name in ("d2_log_loss_score", "d2_brier_score"):
@@ -225,17 +197,6 @@ def test_a_share_of_a_loss_says_what_is_missing() -> None:
     assert metrics.d2_brier_score(sums, counts).reason == "some events have no probabilities"
     with pytest.raises(se.MetricError, match="compared with ConfusionCounts too"):
         metrics.d2_brier_score(sums)
-
-
-@settings(max_examples=30)
-@given(PAIRS.filter(lambda events: len({event[0] for event in events}) > 1))
-def test_adjusted_balanced_accuracy(events: Any) -> None:
-    y_true, y_pred, weight = zip(*events, strict=True)
-    expected = silent(
-        sk.balanced_accuracy_score, y_true, y_pred, sample_weight=weight, adjusted=True
-    )
-    ours = metrics.adjusted_balanced_accuracy(confusion_of(events))
-    assert ours == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=30)
@@ -266,17 +227,11 @@ def test_costs_are_by_the_users_labels() -> None:
             ev.value("expected_cost", costs=bad)
 
 
-SIDES = (False, True)
-
-
 def roc_points(events: Any) -> list[tuple[Fraction, Fraction]]:
     """(FPR, TPR) at every threshold, from (0, 0)."""
-    totals = [sum(w for p, _, w in events if p is side) for side in SIDES]
-    points = [(Fraction(0), Fraction(0))]
-    for threshold in sorted({score for _, score, _ in events}, reverse=True):
-        counts = [sum(w for p, s, w in events if p is side and s >= threshold) for side in SIDES]
-        points.append((Fraction(counts[0], totals[0]), Fraction(counts[1], totals[1])))
-    return points
+    rows = counts_falling(events)
+    _, positives, negatives = rows[-1]
+    return [(Fraction(fp, negatives), Fraction(tp, positives)) for _, tp, fp in rows]
 
 
 @settings(max_examples=40)
@@ -413,25 +368,6 @@ def test_bins_of_equal_mass_need_probabilities() -> None:
             metrics.quantile_calibration_error(index, **options)
 
 
-@settings(max_examples=30)
-@given(BINARY)
-def test_l2_calibration_error(events: Any) -> None:
-    sums = ProbabilitySums()
-    for event in events:
-        sums.update(*event)
-    curve = metrics.calibration_curve(sums)
-    shares = curve.weight / curve.weight.sum()
-    expected = math.sqrt((shares * (curve.observed - curve.predicted) ** 2).sum())
-    assert metrics.l2_calibration_error(sums) == pytest.approx(expected, abs=1e-12)
-
-
-def scores_of(y_true: Any, matrix: Any, weight: Any, *, probabilities: bool = True) -> ClassScores:
-    scores = ClassScores(probabilities=probabilities)
-    for true, row, w in zip(y_true, matrix.tolist(), weight, strict=True):
-        scores.update(true, dict(zip(LABELS, row, strict=True)), w)
-    return scores
-
-
 # Rows of decision functions: some below 0, many equal.
 DECISIONS = st.lists(
     st.tuples(CLASS, st.tuples(*[st.integers(-3, 3).map(lambda n: n / 2)] * 3), st.integers(1, 4)),
@@ -440,9 +376,9 @@ DECISIONS = st.lists(
 
 
 @settings(max_examples=30)
-@given(SEVERAL, DECISIONS, st.booleans())
+@given(class_events(LABELS), DECISIONS, st.booleans())
 def test_curves_of_several_classes(drawn: Any, decisions: Any, probabilities: bool) -> None:
-    y_true, matrix, weight = several(drawn)
+    y_true, matrix, weight = drawn
     if not probabilities:
         events = [(label, (0.0, -1.0, 1.0), 1) for label in LABELS] + decisions
         y_true, rows, weight = map(list, zip(*events, strict=True))
@@ -542,15 +478,9 @@ def test_scores_that_are_no_probabilities() -> None:
 
 
 def test_wrong_scores_are_refused() -> None:
-    with pytest.raises(se.InputError, match="expected labels= beside probabilities=False"):
-        se.Evaluator("multiclass", probabilities=False)
-    with pytest.raises(se.InputError, match='expected task="multiclass"'):
-        se.Evaluator(probabilities=False)
     ev = se.Evaluator("multiclass", labels=LABELS, probabilities=False)
     score = {"ant": -1.0, "bee": 0.0, "cow": 3.0}
     for call, message in (
-        (lambda: ev.update("ant", proba=score), "proba= conflicts with probabilities=False"),
-        (lambda: ev.update("ant", score={"ant": 1.0, "bee": 2.0}), "score of every label"),
         (lambda: ev.update("ant", score={**score, "ant": math.nan}), "score: expected a finite"),
         (lambda: ev.update("ant", score=2.0), "score: expected a mapping label -> number"),
         (lambda: ev.update_many(["ant"], score={"ant": [1.0]}), "score of every label"),

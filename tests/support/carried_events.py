@@ -38,19 +38,25 @@ def _shares(labels: int) -> list[list[float]]:
     return rows
 
 
+_ARGUMENTS = {
+    **{name: name for name in ("y_true", "y_pred", "score", "proba", "weight")},
+    "time": "event_time",
+}
+"""From what a call says of columns to the arguments of ``update``."""
+_OPTIONS = ("task", "positive", "labels", "threshold", "window", "intervals", "bootstrap")
+_OPTIONS += ("max_scores",)
+
+
 @dataclass(frozen=True)
 class Case:
     """Events, how ``evaluate`` is called on them, and how one evaluator counts them singly."""
 
     columns: Mapping[str, Any]
     call: Mapping[str, Any]
-    setup: Mapping[str, Any]
-    """Arguments of the evaluator."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """From arguments of ``update`` to columns."""
-    slices: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the evaluator that ``evaluate`` finds out."""
     shares: Mapping[Any, str] = field(default_factory=dict)
-    """From a label to the column of its probabilities."""
+    """From a label to the column of its probabilities; that of 1 alone is the positive one."""
     flags: Mapping[Any, str] = field(default_factory=dict)
     """From a label to the column that says whether a true set has it."""
     without: frozenset[str] = frozenset()
@@ -68,22 +74,34 @@ class Case:
 
     def state(self) -> bytes:
         """The state of the events one by one."""
-        ev = se.Evaluator(**self.setup)
+        call, by = self.call, self.call.get("by", ())
+        dimensions = (by,) if isinstance(by, str) else tuple(by)
+        options = {name: call[name] for name in _OPTIONS if name in call} | dict(self.more)
+        ev = se.Evaluator(**options, slices=dimensions)
+        keys = [key for one in dimensions for key in ((one,) if isinstance(one, str) else one)]
+        fields = {
+            argument: call[name]
+            for name, argument in _ARGUMENTS.items()
+            if isinstance(call.get(name), str) and call[name] in self.columns
+        }
+        if "bootstrap" in call:
+            fields["unit"] = call["bootstrap"].unit
         for row in self.table().to_pylist():
-            event = {name: row[column] for name, column in self.fields.items()}
+            event = {name: row[column] for name, column in fields.items()}
             if "event_time" in event and event["event_time"].tzinfo is None:
                 event["event_time"] = event["event_time"].replace(tzinfo=UTC)
-            if "p" in row and isinstance(row["p"], list) and not self.shares:
-                event["proba"] = dict(zip(self.setup["labels"], row["p"], strict=True))
+            if isinstance(event.get("proba"), list):
+                event["proba"] = dict(zip(options["labels"], event["proba"], strict=True))
             if self.shares:
-                event["proba"] = {label: row[column] for label, column in self.shares.items()}
+                shares = {label: row[column] for label, column in self.shares.items()}
+                event["proba"] = shares if len(shares) > 1 else row[self.shares[1]]
             if self.flags:
                 event["y_true"] = {label: row[column] for label, column in self.flags.items()}
-            if separator := self.call.get("label_separator"):
+            if separator := call.get("label_separator"):
                 texts = {name: event[name] for name in ("y_true", "y_pred")}
                 event |= {name: set(text.split(separator)) - {""} for name, text in texts.items()}
-            if self.slices:
-                event["slices"] = {name: row[name] for name in self.slices}
+            if keys:
+                event["slices"] = {key: row[key] for key in keys}
             ev.update(**event)
         return ev.to_bytes()
 
@@ -92,8 +110,7 @@ def _multiclass(columns: Mapping[str, Any], proba: Any, *without: str, **more: A
     return Case(
         {"label": _LABELS, **_BY_LABEL, **columns},
         {"y_true": "label", "proba": proba, **more},
-        {"task": "multiclass", **{key: more[key] for key in ("labels",) if key in more}},
-        {"y_true": "label"},
+        {"task": "multiclass"},
         shares=dict(zip(_NAMES, _BY_LABEL, strict=True)),
         without=frozenset(without),
     )
@@ -107,8 +124,6 @@ def _sets(columns: Mapping[str, Any], **more: Any) -> Case:
     return Case(
         columns,
         {"y_true": "true", "y_pred": "predicted", "task": "multilabel", **more},
-        {"task": "multilabel"},
-        {"y_true": "true", "y_pred": "predicted"},
     )
 
 
@@ -122,8 +137,6 @@ def _timed(unit: str, zone: str | None) -> Case:
     return Case(
         {"label": _some(0, 1), "score": _scores(), "at": times},
         {"y_true": "label", "score": "score", "time": "at", "window": panes},
-        {"window": panes},
-        {"y_true": "label", "score": "score", "event_time": "at"},
         of_files={} if zone else {"utc": True},
     )
 
@@ -152,8 +165,6 @@ CASES: dict[str, Case] = {
     "scores of booleans": Case(
         {"late": _some(True, False), "score": _scores()},
         {"y_true": "late", "score": "score"},
-        {},
-        {"y_true": "late", "score": "score"},
     ),
     "labels of numbers, weights and slices": Case(
         {
@@ -171,23 +182,14 @@ CASES: dict[str, Case] = {
             "task": "binary",
             "intervals": True,
         },
-        {"slices": ("country", ("country", "model")), "intervals": True},
-        {"y_true": "label", "y_pred": "predicted", "weight": "weight"},
-        ("country", "model"),
     ),
     "slices of dates": Case(
         {"label": _some(0, 1), "score": _scores(), "day": _some(*_DAYS, None)},
         {"y_true": "label", "score": "score", "by": "day"},
-        {"slices": ("day",)},
-        {"y_true": "label", "score": "score"},
-        ("day",),
     ),
     "slices of every type": Case(
         {"label": _some(0, 1), "score": _scores(), **_KEYS},
         {"y_true": "label", "score": "score", "by": list(_KEYS)},
-        {"slices": tuple(_KEYS)},
-        {"y_true": "label", "score": "score"},
-        tuple(_KEYS),
         # In CSV whole floats and truths are text.
         without=frozenset(
             name for name in FILES if "csv" in name or name in ("tsv", "xz") or "gzip" in name
@@ -202,27 +204,19 @@ CASES: dict[str, Case] = {
             "by": "label",
             "max_scores": 2000,
         },
-        {"positive": "spam", "slices": ("label",), "max_scores": 2000},
-        {"y_true": "label", "score": "score"},
-        ("label",),
     ),
     "the positive probability": Case(
         {"label": _some(0, 1), "p": _scores()},
         {"y_true": "label", "proba": "p", "task": "binary", "threshold": 0.3},
-        {"threshold": 0.3},
-        {"y_true": "label", "proba": "p"},
     ),
     "both probabilities of numbers": Case(
         {"label": _some(0, 1), "p_1": _scores()},
         {"y_true": "label", "proba": "p_*", "task": "binary"},
-        {},
-        {"y_true": "label", "proba": "p_1"},
+        shares={1: "p_1"},
     ),
     "units": Case(
         {"label": _some(0, 1), "score": _scores(), "user": _some(1, 2, 3, 4, 5)},
         {"y_true": "label", "score": "score", "bootstrap": se.Bootstrap(20, unit="user")},
-        {"bootstrap": se.Bootstrap(20, unit="user")},
-        {"y_true": "label", "score": "score", "unit": "user"},
     ),
     "probabilities: mapping": _multiclass({}, dict(zip(_NAMES, _BY_LABEL, strict=True))),
     "probabilities: text of pairs": _multiclass({}, "cat=p_cat,cow=p_cow,dog=p_dog"),
@@ -231,15 +225,13 @@ CASES: dict[str, Case] = {
         {"label": _LABELS, **{f"p_{name}_v2": _BY_LABEL[f"p_{name}"] for name in _NAMES}},
         {"y_true": "label", "proba": "p_*_v2"},
         {"task": "multiclass"},
-        {"y_true": "label"},
         shares={name: f"p_{name}_v2" for name in _NAMES},
     ),
     "probabilities: columns": _multiclass({}, list(_BY_LABEL), labels=_NAMES),
     "probabilities: columns named as labels": Case(
         {"label": _LABELS, **{name: _BY_LABEL[f"p_{name}"] for name in _NAMES}},
         {"y_true": "label", "proba": ["dog", "cat", "cow"], "labels": _NAMES},
-        {"task": "multiclass", "labels": _NAMES},
-        {"y_true": "label"},
+        {"task": "multiclass"},
         shares={name: name for name in _NAMES},
     ),
     "probabilities: array": _multiclass({}, np.array(_TABLE), *FILES, labels=_NAMES),
@@ -249,8 +241,7 @@ CASES: dict[str, Case] = {
     "a list of both probabilities": Case(
         {"label": _some("spam", "ham"), "p": [[1 - p, p] for p in _some(0.0, 0.25, 0.5, 1.0)]},
         {"y_true": "label", "proba": "p", "positive": "spam", "negative": "ham"},
-        {"positive": "spam", "labels": ["ham", "spam"]},
-        {"y_true": "label"},
+        {"labels": ["ham", "spam"]},
         without=frozenset({"dict"}),
     ),
     "numbers": Case(
@@ -267,9 +258,6 @@ CASES: dict[str, Case] = {
             "by": "country",
             "task": "regression",
         },
-        {"task": "regression", "slices": ("country",)},
-        {"y_true": "y", "y_pred": "predicted", "weight": "weight"},
-        ("country",),
     ),
     "label sets: lists": _sets({"true": _some(*_SETS), "predicted": _some(*_SETS)}),
     "label sets: numbers": _sets({"true": _some([7, 1], [], [2]), "predicted": _some([1], [2, 7])}),
@@ -286,7 +274,7 @@ CASES: dict[str, Case] = {
             **{f"p_{name}": _scores() for name in _NAMES},
         },
         {"y_true": "y_*_v2", "proba": "p_*", "task": "multilabel", "threshold": 0.3},
-        {"task": "multilabel", "labels": _NAMES, "threshold": 0.3},
+        {"labels": _NAMES},
         shares={name: f"p_{name}" for name in _NAMES},
         flags={name: f"y_{name}_v2" for name in _NAMES},
     ),

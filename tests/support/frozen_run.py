@@ -48,10 +48,11 @@ from streameval.service.run.opening import open_settled
 from streameval.service.run.store_reader import StoreReader
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
-from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
+from streameval.service.sources.raw import Kind, Position, RawBatch
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.store import read_store
 from streameval.state_files.codec import COMPRESSED, decompressed
+from tests.support.run import InTurn, Lists
 
 FILE = Path(__file__).parents[1] / "golden" / "service.json"
 NOW = 1_767_268_800_000_000
@@ -195,20 +196,16 @@ def lines() -> dict[str, tuple[Kind, list[bytes]]]:
     }
 
 
-class Rounds:
+class Rounds(Lists):
     """A source that reads 20 lines of each partition in turn."""
-
-    lag_unit: LagUnit = "records"
 
     def __init__(self, settings: RunSettings, positions: dict[str, Position]) -> None:
         assert settings.files is not None
         given = settings.files
         names = {*given.predictions, *given.labels, *given.records}
-        self.lists = {name: one for name, one in lines().items() if name.partition("/")[0] in names}
-        self.offsets = {
-            name: int(positions.get(name, {"offset": 0})["offset"]) for name in self.lists
-        }
-        self._turns = itertools.cycle(self.lists)
+        mine = {name: one for name, one in lines().items() if name.partition("/")[0] in names}
+        super().__init__(mine, positions, InTurn())
+        self._turns = itertools.cycle(mine)
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
         name = next(self._turns)
@@ -217,20 +214,6 @@ class Rounds:
         taken = bodies[start : start + 20]
         self.offsets[name] = end = start + len(taken)
         return [RawBatch(name, kind, taken, range(start, end), {"offset": end})] * bool(taken)
-
-    def checkpointed(self, positions: Any) -> None: ...
-
-    def status(self) -> list[PartitionStatus]:
-        return [
-            PartitionStatus(name, {"offset": offset}, len(self.lists[name][1]) - offset)
-            for name, offset in self.offsets.items()
-        ]
-
-    def close(self) -> None: ...
-
-    @property
-    def finished(self) -> bool:
-        return all(offset == len(self.lists[name][1]) for name, offset in self.offsets.items())
 
 
 class _Outbox:

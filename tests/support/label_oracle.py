@@ -198,6 +198,12 @@ def balanced_accuracy(events):
     return average("recall", events, "macro")
 
 
+def adjusted_balanced_accuracy(events):
+    present = {t for t, _, w in events if w}
+    mean_recall, least = balanced_accuracy(events), divide(1, len(present))
+    return None if mean_recall is None else divide(mean_recall - least, 1 - least)
+
+
 def geometric_mean(events):
     recalls = [class_value("recall", events, label) for label in classes(events)]
     if not recalls or None in recalls:
@@ -227,6 +233,7 @@ WHOLE_METRICS = {
         weight_of(events, lambda t, p: t != p), weight_of(events, lambda t, p: True)
     ),
     "balanced_accuracy": balanced_accuracy,
+    "adjusted_balanced_accuracy": adjusted_balanced_accuracy,
     "geometric_mean": geometric_mean,
     "matthews_corrcoef": matthews_corrcoef,
     "cohen_kappa": cohen_kappa,

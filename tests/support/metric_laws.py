@@ -255,7 +255,14 @@ def _states_of_numbers(events, *, at_once: bool) -> dict[str, object]:
 _NEW_NAMES = {"a": "z", "b": "m", "c": "n"}
 
 
-def changed(law, task, events, shuffled):
+def _renamed(given):
+    """A label, a set of labels, or a mapping from labels, with the new names."""
+    if isinstance(given, dict):
+        return {_NEW_NAMES[label]: value for label, value in given.items()}
+    return _NEW_NAMES[given] if isinstance(given, str) else {_NEW_NAMES[label] for label in given}
+
+
+def changed(law, events, shuffled):
     """The events as a law changes them; `shuffled` holds the same in another order."""
     if law == "order":
         return shuffled
@@ -263,20 +270,8 @@ def changed(law, task, events, shuffled):
         return [(t, p, s, _FACTORS[law] * w) for t, p, s, w in events]
     if law == "swap":
         return [(1 - t, 1 - p, 1 - s, w) for t, p, s, w in events]
-    if law == "rename" and task == "multilabel":
-        return [
-            (
-                *({_NEW_NAMES[label] for label in labels} for labels in (t, p)),
-                {_NEW_NAMES[label]: value for label, value in s.items()},
-                w,
-            )
-            for t, p, s, w in events
-        ]
     if law == "rename":
-        return [
-            (_NEW_NAMES[t], _NEW_NAMES[p], {_NEW_NAMES[k]: v for k, v in s.items()}, w)
-            for t, p, s, w in events
-        ]
+        return [(*map(_renamed, event[:3]), event[3]) for event in events]
     if law == "transpose":
         return [(p, t, s, w) for t, p, s, w in events]
     raise AssertionError(law)
@@ -286,7 +281,7 @@ def states_after(law, task, events, shuffled):
     if law == "batch":
         return states_of(task, shuffled, at_once=True)
     if law != "merge":
-        return states_of(task, changed(law, task, events, shuffled))
+        return states_of(task, changed(law, events, shuffled))
     half = len(events) // 2
     parts, rest = states_of(task, events[:half]), states_of(task, events[half:])
     for name, state in parts.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
