@@ -92,10 +92,8 @@ def evaluated(events: Events, given: Mapping[str, str], **setup: Any) -> se.Eval
     """The same without the command line: one event after another, by the fields that are given."""
     evaluator = se.Evaluator(**setup)
     for event in events:
-        slices = (
-            {name: event.get(name) for name in ("country", "model")} if "slices" in setup else None
-        )
         fields = {argument: event[field] for argument, field in given.items()}
+        slices = {"country": event.get("country"), "model": event.get("model")}
         evaluator.update(**fields, slices=slices)
     return evaluator
 
@@ -103,59 +101,59 @@ def evaluated(events: Events, given: Mapping[str, str], **setup: Any) -> se.Eval
 def of_every_kind() -> Events:
     """The stream with labels of texts, numbers and classes, and what models say of them."""
     source, events = random.Random(5), []
-    for number, event in enumerate(stream()):
+    for number, event in enumerate(stream(150)):
         kind = "spam" if event["label"] else "ham"
-        seconds = int(datetime.fromisoformat(event["at"]).timestamp())
         share = source.randrange(33) / 64
         shares = {"cat": share, "dog": 0.5, "emu": 0.5 - share}
-        more = {"w": source.randint(1, 3), "user": f"u{number % 40}", "kind": kind}
-        more |= {
+        sizes = {name: 8 * value - 3 for name, value in shares.items()}
+        more = {
+            "w": source.randint(1, 3),
+            "user": f"u{number % 40}",
+            "kind": kind,
             "said": source.choice(["spam", kind]),
-            "animal": source.choice("cat dog emu".split()),
+            "animal": source.choice(LABELS),
+            "stars": source.randint(1, 5),
+            "guess": source.randint(1, 4),
+            "shares": shares,
+            "sizes": sizes,
+            "both": {"ham": 1 - event["score"], "spam": event["score"]},
+            "m": {"truth": event["label"], "v7": {"p": event["score"]}},
         }
-        more |= {"stars": source.randint(1, 5), "guess": source.randint(1, 4)}
+        seconds = int(datetime.fromisoformat(event["at"]).timestamp())
         more |= {f"in_{unit}": seconds * factor for unit, factor in UNITS.items()}
         more |= {f"p_{name}": value for name, value in shares.items()}
-        more |= {f"s_{name}": 8 * value - 3 for name, value in shares.items()}
-        more |= {"shares": shares, "sizes": {name: 8 * value - 3 for name, value in shares.items()}}
-        more |= {"both": {"ham": 1 - event["score"], "spam": event["score"]}}
-        events.append(
-            {**event, **more, "m": {"truth": event["label"], "v7": {"p": event["score"]}}}
-        )
+        more |= {f"s_{name}": value for name, value in sizes.items()}
+        events.append({**event, **more})
     return events
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder, events = tmp_path_factory.mktemp("kinds"), of_every_kind()
-    return {
-        ending: written(folder / f"a.{ending}", events) for ending in ("jsonl", "csv", "parquet")
-    }
+    return {kind: written(folder / f"a.{kind}", events) for kind in ("jsonl", "csv", "parquet")}
 
 
+LABELS, OPEN = ["cat", "dog", "emu"], "--labels cat,dog,emu --no-probabilities"
 SCORE = {"y_true": "label", "score": "score"}
 TIMED = {**SCORE, "event_time": "at"}
 KIND, GUESSED = {"y_true": "kind", "score": "score"}, {"y_true": "kind", "y_pred": "said"}
-SHARES: dict[str, str] = {"y_true": "animal", "proba": "shares"}
+SHARES, SHARE = {"y_true": "animal", "proba": "shares"}, {"y_true": "kind", "proba": "score"}
+BOTH = {"y_true": "kind", "proba": "both"}
 SIZES = {"y_true": "animal", "score": "sizes"}
 SPAM, SEVERAL = {"positive": "spam"}, {"task": "multiclass"}
-LABELS, OPEN = ["cat", "dog", "emu"], "--labels cat,dog,emu --no-probabilities"
 SLICES, BY = "--slice country,country+model", {"slices": ("country", ("country", "model"))}
 LATE = se.Panes("2h", pane="10m", lateness="30m", retain="1d")
 # What is typed, with the fields and the options of the evaluator that it stands for. Files are read
 # in turn as JSONL, CSV and Parquet where no kind is named.
 TYPED: list[tuple[str, Mapping[str, str], dict[str, Any]]] = [
     ("", SCORE, {}),
-    ("", SCORE, {}),
-    ("", SCORE, {}),
     ("--weight w", {**SCORE, "weight": "w"}, {}),
-    ("--unit user", {**SCORE, "unit": "user"}, {"bootstrap": se.Bootstrap(unit="user")}),
     ("--unit user", {**SCORE, "unit": "user"}, {"bootstrap": se.Bootstrap(unit="user")}),
     ("--bins 20 --undefined 0", SCORE, {"bins": 20, "undefined": 0}),
     ("--threshold 0.3", SCORE, {"threshold": 0.3}),
     ("--max-scores 1024", SCORE, {"max_scores": 1024}),
     ("--intervals .95", SCORE, {"intervals": True}),
-    ("--metrics roc_auc,f1", SCORE, {"metrics": ["roc_auc", "f1"]}),
+    ("--metrics f1,roc_auc", SCORE, {"metrics": ["f1", "roc_auc"]}),
     (f"{SLICES} --max-slices 5", SCORE, {**BY, "max_slices": 5}),
     ("jsonl --y-true m.truth --score m.v7.p", SCORE, {}),
     ("parquet --y-true m.truth --score m.v7.p", SCORE, {}),
@@ -165,10 +163,10 @@ TYPED: list[tuple[str, Mapping[str, str], dict[str, Any]]] = [
      {"positive": "ham", "threshold": 0.4}),
     ("--y-true kind --score score --positive spam --negative ham", KIND,
      {**SPAM, "labels": ["ham", "spam"]}),
-    ("--y-true kind --proba score --positive spam", {"y_true": "kind", "proba": "score"}, SPAM),
-    ("--y-true kind --proba spam=score --positive spam", {"y_true": "kind", "proba": "score"}, SPAM),
-    ("jsonl --y-true kind --proba both --positive spam", {"y_true": "kind", "proba": "both"}, SPAM),
-    ("parquet --y-true kind --proba both --positive spam", {"y_true": "kind", "proba": "both"}, SPAM),
+    ("--y-true kind --proba score --positive spam", SHARE, SPAM),
+    ("--y-true kind --proba spam=score --positive spam", SHARE, SPAM),
+    ("jsonl --y-true kind --proba both --positive spam", BOTH, SPAM),
+    ("parquet --y-true kind --proba both --positive spam", BOTH, SPAM),
     ("--y-true animal --proba cat=p_cat,dog=p_dog,emu=p_emu", SHARES, SEVERAL),
     ("csv --y-true animal --proba p_*", SHARES, SEVERAL),
     ("jsonl --y-true animal --proba shares", SHARES, SEVERAL),
