@@ -167,10 +167,10 @@ def test_nothing_but_bad_records_is_bad_input(run: Command, tmp_path: Path) -> N
 
 def test_mixed_label_types_of_csv_name_the_option(run: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("y_true,y_pred\n" + "1,1\n" * 200_000 + "spam,1\n")
+    path.write_text("y_true,y_pred\n" + "1,1\n" * 300_000 + "spam,1\n")
     result = run("evaluate", path, "--y-pred", "y_pred")
     assert result.code == 2
-    assert f"{path}:200002: y_true: expected an integer label" in result.err
+    assert f"{path}:300002: y_true: expected an integer label" in result.err
     assert "--label-type" in result.err
     result = run("evaluate", path, "--y-pred", "y_pred", "--label-type", "str")
     assert result.code == 0
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_cleanly() -> None:
         process.stdin.flush()
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"streameval: interrupted\n")
 
 
