@@ -271,7 +271,8 @@ def test_pages_and_pictures_without_matplotlib(tmp_path: Path) -> None:
     calls: list[tuple[Any, ...]] = [
         ("evaluate", path, *SCORED, "--report", "a.html", "--save", "a", "--plot", "roc.svg"),
         ("report", "a", "--report", "b.html", "--plot-dir", "all", "--plot-format", "html"),
-        ("compare", path, *models, "--report", "c.html"),
+        ("compare", path, *models, "--report", "c.html", "--save", "c"),
+        ("report", "c", "--report", "d.html"),
         ("evaluate", path, *SCORED, "--plot", "roc.png"),
         ("evaluate", path, *SCORED, "--plot-dir", "not made"),
     ]
@@ -285,11 +286,11 @@ print([main(call) for call in {[[str(part) for part in call] for call in calls]!
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     *_, codes = done.stdout.splitlines()
-    assert codes == "[0, 0, 0, 1, 1]", done.stderr
+    assert codes == "[0, 0, 0, 0, 1, 1]", done.stderr
     needs = "a picture in .png (not in .svg or .html) needs the package 'matplotlib', which is"
     assert done.stderr.count(needs) == 2
     assert not (tmp_path / "not made").exists()
-    for name, pictures in (("a", 10), ("b", 10), ("c", 13)):
+    for name, pictures in (("a", 10), ("b", 10), ("c", 13), ("d", 13)):
         page = Page((tmp_path / f"{name}.html").read_text("utf-8"))
         assert page.open == []
         drawn = [
