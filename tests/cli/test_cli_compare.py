@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-import streameval as se
-from streameval.errors import StateError
 from streameval.evaluator.comparison import Comparison, evaluation_from_bytes
 from tests.cli.test_cli_evaluate import written
 from tests.cli.test_cli_results import Page
@@ -55,10 +53,9 @@ def compared(rows: list[dict[str, Any]], **options: Any) -> Comparison:
     return c
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-def test_two_columns_of_one_file(run: Command, tmp_path: Path, ending: str) -> None:
+def test_two_columns_of_one_file(run: Command, tmp_path: Path) -> None:
     rows = events()
-    path, state = written(tmp_path / f"a.{ending}", rows), tmp_path / "c.state"
+    path, state = written(tmp_path / "a.csv", rows), tmp_path / "c.state"
     given = [str(path), "--y-true", "label", *SCORES, "--weight", "w", "--slice", "country"]
     result = run("compare", *given, "--format", "json", "--save", str(state))
     assert (result.code, result.err) == (0, "")
@@ -74,38 +71,24 @@ def test_two_columns_of_one_file(run: Command, tmp_path: Path, ending: str) -> N
     assert markdown.startswith("| metric | model |")
 
 
-def test_labels_of_several_classes(run: Command, tmp_path: Path) -> None:
-    rows = [
-        {"y_true": "abc"[n % 3], "old": "abc"[n % 2], "new": "abc"[n % 3 - (n % 7 == 0)]}
-        for n in range(60)
-    ]
-    path = written(tmp_path / "a.jsonl", rows)
-    given = ["--y-pred", "old=old", "--y-pred", "new=new"]
-    result = run("compare", str(path), *given, "--metrics", "accuracy,f1_macro", "--format", "json")
-    c = Comparison(("old", "new"), "multiclass")
-    c.update_many(
-        [row["y_true"] for row in rows],
-        {name: [row[name] for row in rows] for name in ("old", "new")},
-    )
-    assert json.loads(result.out) == c.report(["accuracy", "f1_macro"]).to_dict()
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-def test_files_are_joined_by_id(run: Command, tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize(("old", "new"), [("jsonl", "csv"), ("csv", "parquet")])
+def test_files_are_joined_by_id(run: Command, tmp_path: Path, old: str, new: str) -> None:
     """In any order of the second file, and with ids that only one of them has."""
     rows = events()
     first = [{**row, "score": row["s1"]} for row in rows if row["id"] % 50]
     second = [{"id": str(r["id"]), "score": r["s2"]} for r in reversed(rows) if r["id"] % 70]
     paths = [
-        str(written(tmp_path / f"old.{ending}", first)),
-        str(written(tmp_path / f"new.{ending}", second)),
+        str(written(tmp_path / f"old.{old}", first)),
+        str(written(tmp_path / f"new.{new}", second)),
     ]
     given = ["--on", "id", "--y-true", "label", "--weight", "w", "--slice", "country"]
     models = ["--score", "champion=score", "--score", "challenger=score"]
     state = tmp_path / "c.state"
-    result = run("compare", *paths, *given, *models, "--save", str(state), "--format", "json")
+    metrics = ["--metrics", "accuracy,roc_auc", "--format", "json"]
+    result = run("compare", *paths, *given, *models, "--save", str(state), *metrics)
     both = [row for row in rows if row["id"] % 50 and row["id"] % 70]
-    assert Comparison.load(state) == compared(both, slices=["country"])
+    kept = {"slices": ["country"], "metrics": ["accuracy", "roc_auc"]}
+    assert Comparison.load(state) == compared(both, **kept)
     assert json.loads(result.out)["joined"] == {
         "both": len(both),
         "not_in_every_file": {
@@ -138,7 +121,8 @@ def test_a_bad_score_names_its_field_and_place(run: Command, tmp_path: Path) -> 
     result = run(*given)
     assert result.code == 2
     assert result.err.startswith(f"streameval: {path}:3: s2: expected a finite number, got null")
-    skipped = run(*given, "--on-bad", "skip", "--max-bad", "1", "--format", "json")
+    skip = ["--on-bad", "skip", "--max-bad", "1", "--metrics", "accuracy"]
+    skipped = run(*given, *skip, "--format", "json")
     assert json.loads(skipped.out)["bad_records"]["count"] == 1
 
 
@@ -174,8 +158,9 @@ def test_empty_files_are_joined_to_no_events(run: Command, tmp_path: Path) -> No
     assert "no events" in result.out
 
 
-@pytest.mark.parametrize("format", ["table", "json", "markdown"])
-@pytest.mark.parametrize("sliced", [True, False])
+@pytest.mark.parametrize(
+    ("format", "sliced"), [("table", True), ("json", False), ("markdown", True)]
+)
 def test_saved_comparisons_are_reported_and_merged(
     run: Command, tmp_path: Path, format: str, sliced: bool
 ) -> None:
@@ -205,9 +190,10 @@ def test_saved_comparisons_are_reported_and_merged(
 def test_options_of_a_saved_comparison(run: Command, tmp_path: Path) -> None:
     path, state = written(tmp_path / "a.jsonl", events()), tmp_path / "a.cmp"
     given = [path, "--y-true", "label", *SCORES, "--slice", "country"]
-    run("compare", *given, "--save", state)
+    run("compare", *given, "--metrics", "accuracy,f1,log_loss,brier_score", "--save", state)
+    one = ["--metrics", "accuracy"]
     for shown, asked in (
-        (["--intervals", "0.9", "--anytime"], ["--level", "0.9", "--anytime"]),
+        ([*one, "--intervals", "0.9", "--anytime"], [*one, "--level", "0.9", "--anytime"]),
         (["--metrics", "f1,log_loss"], ["--metrics", "f1,log_loss"]),
     ):
         assert run("report", state, *shown) == run("compare", *given, *asked)
@@ -220,7 +206,8 @@ def test_options_of_a_saved_comparison(run: Command, tmp_path: Path) -> None:
 def test_what_a_saved_comparison_refuses(run: Command, tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", events())
     compared_, evaluated = tmp_path / "a.cmp", tmp_path / "a.state"
-    run("compare", path, "--y-true", "label", *SCORES, "--save", compared_)
+    few = ("--metrics", "accuracy", "--save")
+    run("compare", path, "--y-true", "label", *SCORES, *few, compared_)
     run("evaluate", path, "--y-true", "label", "--score", "s1", "--save", evaluated)
     for option in (["--worst", "3"], ["--series", "f1"], ["--slice", "country"]):
         result = run("report", compared_, *option)
@@ -233,19 +220,13 @@ def test_what_a_saved_comparison_refuses(run: Command, tmp_path: Path) -> None:
         result = run("merge", *states)
         assert result.code == 2
         assert f"{states[1]}: expected a" in result.err
-    with pytest.raises(StateError, match=r"; streameval\.Comparison\.load or from_bytes reads it"):
-        se.load(compared_)
-    with pytest.raises(StateError, match=r"; streameval\.load or from_bytes reads it"):
-        Comparison.load(evaluated)
-    with pytest.raises(StateError, match="got Comparison; call the method merge"):
-        se.merge([Comparison.load(compared_)])
 
 
 def test_the_page_of_a_comparison(run: Command, tmp_path: Path) -> None:
-    path, page, state = written(tmp_path / "a.jsonl", events()), tmp_path / "a.html", tmp_path / "a"
+    path, page = written(tmp_path / "a.jsonl", events()), tmp_path / "a.html"
     given = [path, "--y-true", "label", *SCORES, "--slice", "country", "--metrics", "accuracy"]
     plain = run("compare", *given)
-    assert run("compare", *given, "--report", page, "--save", state) == plain
+    assert run("compare", *given, "--report", page) == plain
     read = Page(page.read_text())
     assert read.open == []
     images = [attributes for tag, attributes in read.tags if tag == "img"]
@@ -258,26 +239,20 @@ def test_the_page_of_a_comparison(run: Command, tmp_path: Path) -> None:
         ]
     assert len(images) == 7 + 3 * len(MODELS)
     assert read.texts["h2"][:-1] == ["Metrics", "Curves", "Each model"]
-    again = tmp_path / "again.html"
-    assert run("report", state, "--metrics", "accuracy", "--report", again).code == 0
-    assert len([1 for tag, _ in Page(again.read_text()).tags if tag == "img"]) == len(images)
-    refused = run("compare", *given, "--report", tmp_path / "a.txt")
-    assert (refused.code, refused.out) == (2, "")
-    assert "--report: expected a file name in .html" in refused.err
 
 
 def test_what_changed_between_comparisons(run: Command, tmp_path: Path) -> None:
     rows = events()
     parts = rows[:100], [{**row, "s2": 1 - row["s2"]} for row in rows[100:]]
-    options = ["--y-true", "label", *SCORES, "--weight", "w", "--slice", "country"]
+    of_metrics = ["--metrics", "accuracy,log_loss"]
+    options = ["--y-true", "label", *SCORES, "--weight", "w", "--slice", "country", *of_metrics]
     paths = []
     for name, part in zip(("old", "new"), parts, strict=True):
         paths.append(tmp_path / f"{name}.cmp")
         file = written(tmp_path / f"{name}.jsonl", part)
         assert run("compare", file, *options, "--save", paths[-1]).code == 0
     before, after = map(Comparison.load, paths)
-    of_metrics = ["--metrics", "accuracy,log_loss"]
-    found = json.loads(run("diff", *paths, *of_metrics, "--format", "json").out)
+    found = json.loads(run("diff", *paths, "--format", "json").out)
     for model in MODELS:
         one = found["models"][model]["metrics"]["log_loss"]
         assert one["before"] == before[model]["log_loss"]
@@ -295,15 +270,15 @@ def test_what_changed_between_comparisons(run: Command, tmp_path: Path) -> None:
         )
     assert found["differences"]["challenger"]["accuracy"]["differs"]
     assert set(found["labels"]) == {"0", "1"}
-    text = run("diff", *paths, *of_metrics).out
+    text = run("diff", *paths).out
     assert "\nmetrics of champion\n" in text
     assert "\ndifferences of challenger less champion\n" in text
     assert "\nslices of challenger by the change of accuracy\n" in text
-    csv = run("diff", *paths, *of_metrics, "--format", "csv").out.splitlines()
+    csv = run("diff", *paths, "--format", "csv").out.splitlines()
     assert csv[0].startswith("model,scope,name,metric,before,")
     assert len([line for line in csv if line.startswith("challenger,difference,")]) == 2
     assert Page(run("diff", *paths, "--format", "html").out).open == []
-    same = json.loads(run("diff", paths[0], paths[0], *of_metrics, "--format", "json").out)
+    same = json.loads(run("diff", paths[0], paths[0], "--format", "json").out)
     assert not same["independent"]
     assert same["differences"]["challenger"]["accuracy"]["interval"]["low"] is None
 
@@ -311,9 +286,10 @@ def test_what_changed_between_comparisons(run: Command, tmp_path: Path) -> None:
 def test_states_that_have_no_changes(run: Command, tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", events())
     one, other, single = tmp_path / "a.cmp", tmp_path / "b.cmp", tmp_path / "a.state"
-    run("compare", path, "--y-true", "label", *SCORES, "--save", one)
+    few = ("--metrics", "accuracy", "--save")
+    run("compare", path, "--y-true", "label", *SCORES, *few, one)
     names = ["--score", "champion=s1", "--score", "third=s2"]
-    run("compare", path, "--y-true", "label", *names, "--save", other)
+    run("compare", path, "--y-true", "label", *names, *few, other)
     run("evaluate", path, "--y-true", "label", "--score", "s1", "--save", single)
     for states, message in (
         ([one, other], "comparisons of different models cannot be compared: champion, challenger"),

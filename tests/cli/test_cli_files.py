@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.cli import main
 from streameval.errors import OptionError
 from streameval.records.blocks import BLOCK_BYTES
 from streameval.records.compression import codec_of_bytes, decompressed
@@ -77,6 +76,7 @@ OTHER_SHAPES = (
     (b'{"p":{"0":1},"s":1}', ABSENT + "p, s; nothing was reported"),
 )
 
+# Of options alone: tests/golden/option_errors.json.
 BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
     ("a.csv.gz", GOOD, BINARY, "expected a gzip file, as its name says, got one that is not compr"),
     ("a.csv.gz", bz2.compress(GOOD), BINARY, "expected a gzip file, as its name says, got a bz2"),
@@ -93,12 +93,6 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         "got damage: Memory usage limit exceeded",
     ),
     ("a.csv", "y,s,g\n1,0.9,ö\n".encode("latin-1"), BINARY, ":2: record: expected UTF-8 text, go"),
-    (
-        "a.csv",
-        "y,s\n1,0.9\n".encode("utf-16-le"),
-        BINARY,
-        "got what looks like utf-16-le without one; give --encoding utf-16-le",
-    ),
     ("a.csv", "y,s\n1,".encode("utf-16")[:-1], BINARY, "expected text in utf-16, got byte"),
     (
         "a.csv",
@@ -107,14 +101,11 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         "expected one column 'y', got none among",
     ),
     *(("a.json", text, BINARY, f"a.json:1: {message}") for text, message in OTHER_SHAPES),
-    *(
-        ("a.json", text, (*BINARY, *SKIP), message)
-        for text, message in (
-            (b'[{"y": 1, "s": 2}', "a.json: expected a whole JSON array, got the end of the file"),
-            (b'[{"y": 1, "s": 2}, {"y', "got the end of the file in or behind record 2; it was"),
-            (b'[{"y": 1, "s": 2}]\n{}', "a.json: expected one JSON array, got more behind its"),
-            (b'[{"y": 1, "s": 2}}, {}]', "a.json: expected one JSON array, got more behind its"),
-        )
+    (
+        "a.json",
+        b'[{"y": 1, "s": 2}, {"y',
+        (*BINARY, *SKIP),
+        "a.json: expected a whole JSON array, got the end of the file in or behind record 2;",
     ),
     (
         "a.csv",
@@ -129,18 +120,12 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         "expected text in utf-16, got byte",
     ),
     ("a.csv", b"y,s\n1,0.5\n1\n", BINARY, ":3: record: expected 2 fields, as the header has, got"),
-    ("a.csv", b"y,s,s\n1,0.5,0.5\n", BINARY, "expected one column 's', got 2 among y, s, s; rena"),
     ("a.csv", b"", (*BINARY, "--no-header"), "expected rows, got an empty file"),
     ("a.csv", GOOD, (*BINARY, "--no-header"), "expected one column 'y', got none among 1, 2"),
-    ("a.csv", b"y,s\nNaN,0.5\n", BINARY, ":2: y: expected a label (text, an integer or true/fal"),
-    ("a.csv", GOOD, (*BINARY, "--delimiter", "ab"), "--delimiter: expected one character, such as"),
     ("a.csv", GOOD, (*BINARY, "--delimiter", '"'), "--delimiter: expected one character, such as"),
     ("a.csv", GOOD, (*BINARY, "--encoding", "rot13"), "--encoding: expected an encoding of text"),
     ("a.jsonl", b"{}", (*BINARY, "--delimiter", ";"), "--delimiter requires a CSV file"),
     ("a.jsonl", b"{}", (*BINARY, "--no-header"), "--no-header requires a CSV file"),
-    ("a.csv", GOOD, (*BINARY, "--utc"), "--utc requires --time; add --time FIELD"),
-    ("a.csv", GOOD, (*BINARY, "--negative", "0", "--labels", "0,1"), "--negative conflicts with"),
-    ("a.csv", GOOD, (*BINARY, "--negative", "1", "--positive", "1"), "expected another label than"),
     (
         "a.csv",
         b"y,s\nham,1\nspam,2\neggs,3\n",
@@ -163,6 +148,13 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         "expected a JSON object, got 1",
     ),
     ("a.jsonl", b"\n\n", ("--y-true", "y", "--proba", "p_*"), "expected records, for the names of"),
+    # Before the file is read.
+    (
+        "a.jsonl",
+        b"no record",
+        ("--y-pred", "p", "--metrics", "log_loss"),
+        "log_loss needs probabil",
+    ),
 ]
 
 
@@ -221,11 +213,6 @@ def _jsonl(folder: Path) -> Path:
     return path
 
 
-def test_a_header_alone_holds_no_events(run: Command, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("y,s\n")
-    assert run("evaluate", tmp_path / "a.csv", *BINARY).err.endswith(f"{tmp_path}/a.csv\n")
-
-
 def test_missing_values(run: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("y,s,g\n1,0.9,NA\nNA,0.8,x\n0,-999,x\n0,0.1,x\n,0.1,x\n")
@@ -266,30 +253,25 @@ def test_fields_of_directories(run: Command, tmp_path: Path) -> None:
     )
 
 
-def test_times_without_a_zone_are_refused_in_every_format(run: Command, tmp_path: Path) -> None:
+def test_times_without_a_zone_are_refused(run: Command, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         "y,s,at\n1,0.9,2026-03-01 12:00:00\n0,0.1,2026-03-01 12:00:01\n"
     )
-    table = arrow.csv.read_csv(tmp_path / "a.csv")
-    arrow.parquet.write_table(table, tmp_path / "a.parquet")
-    arrow.feather.write_feather(table, str(tmp_path / "a.feather"))
-    (tmp_path / "a.jsonl").write_text(
-        "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist())
-    )
+    arrow.parquet.write_table(arrow.csv.read_csv(tmp_path / "a.csv"), tmp_path / "a.parquet")
     states = set()
-    for path in sorted(tmp_path.glob("a.*")):
-        timed = (*BINARY, "--time", "at", "--window", "panes:1h")
-        refused = run("evaluate", path, *timed)
+    for name in ("a.csv", "a.parquet"):
+        timed = (tmp_path / name, *BINARY, "--time", "at", "--window", "panes:1h")
+        refused = run("evaluate", *timed)
         assert refused.code == 2
         assert "or declare with --utc that such times are UTC" in refused.err
-        assert run("evaluate", path, *timed, "--utc", "--save", tmp_path / "state").code == 0
+        assert run("evaluate", *timed, "--utc", "--save", tmp_path / "state").code == 0
         states.add((tmp_path / "state").read_bytes())
     assert len(states) == 1
 
 
 def test_a_bomb_is_read_in_bounded_memory() -> None:
     for pack in (gzip.compress, bz2.compress, lzma.compress):
-        packed = pack(bytes(24 << 20))
+        packed = pack(bytes(16 << 20))
         tracemalloc.start()
         stream = decompressed(_Bytes(packed), "a", None)
         read = 0
@@ -297,7 +279,7 @@ def test_a_bomb_is_read_in_bounded_memory() -> None:
             read += len(data)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert read == 24 << 20
+        assert read == 16 << 20
         assert peak < 12 << 20
 
 
@@ -329,12 +311,10 @@ def test_only_archives_look_compressed(data: bytes) -> None:
     assert codec_of_bytes(b"BZh9" + text.encode()) is None or text.startswith("1AY&SY")
 
 
-def test_the_compare_command_reads_the_same(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_compare_command_reads_the_same(run: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(gzip.compress(b"ham;0.1;0.2\nspam;0.9;0.8\n"))
     options = "--input-format csv --delimiter ; --no-header --negative ham --y-true 1"
     models = ["--score", "a=2", "--score", "b=3", "--metrics", "accuracy"]
-    assert main(["compare", str(path), *options.split(), *models]) == 0
-    assert "accuracy" in capfd.readouterr().out
+    result = run("compare", path, *options.split(), *models)
+    assert (result.code, "accuracy" in result.out) == (0, True), result.err

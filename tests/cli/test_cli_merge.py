@@ -80,11 +80,6 @@ def test_a_pattern_that_matches_the_merged_file_is_refused(
     refused(run("merge", tmp_path / "one", tmp_path / "two"), tmp_path / "one", tmp_path / "two")
 
 
-def test_empty_states_are_merged(run: Command, save) -> None:
-    states = [save(name, events) for name, events in (("a", 0), ("b", 0), ("c", 5), ("d", 0))]
-    assert support(run("merge", *states, "--metrics", "support", *FIELDS[-2:])) == 5
-
-
 def test_named_shards_of_equal_events_are_merged_and_copies_are_not(
     run: Command, save, tmp_path: Path
 ) -> None:
@@ -148,35 +143,12 @@ def test_what_is_expected_and_missing(run: Command, save, tmp_path: Path) -> Non
     refused(run("merge", a, "--expect", tmp_path / "no"), "--expect: expected a file of shards")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--shard", "a"), "--shard requires --save; add --save STATE"),
-        (("--epoch", "1"), "--epoch requires --shard; add --shard NAME"),
-        (("--sequence", "0:1"), "--sequence requires --shard; add --shard NAME"),
-        (("--save", "s", "--shard", "a b"), "--shard: expected a name of 1 to 200 printed"),
-        (("--save", "s", "--shard", "a", "--sequence", "5"), "--sequence: expected FIRST:END"),
-        (("--save", "s", "--shard", "a", "--sequence", "5:5"), "--sequence: expected the first"),
-        (("--save", "s", "--shard", "a", "--sequence", "0:" + "9" * 5000), "--sequence: expected"),
-    ],
-)
-@pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_options_of_shards(
-    run: Command, tmp_path: Path, command: str, options: tuple[str, ...], message: str
-) -> None:
-    path = tmp_path / "events.jsonl"
+def test_options_of_shards(run: Command, tmp_path: Path) -> None:
+    """That they require others is in tests/golden/option_errors.json."""
+    path, save = tmp_path / "events.jsonl", ("--save", tmp_path / "s", "--shard")
     path.write_text('{"label": 1, "said": 1}\n')
-    models = ("--y-pred", "a=said", "--y-pred", "b=said") if command == "compare" else FIELDS[2:4]
-    refused(run(command, path, "--y-true", "label", *models, *options), message)
-
-
-def test_comparisons_are_protected_alike(run: Command, tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text('{"label": 1, "said": 1}\n{"label": 0, "said": 1}\n')
-    fields = ("--y-true", "label", "--y-pred", "a=said", "--y-pred", "b=said")
-    for name, options in {"a": (), "b": (), "c": ("--shard", "c"), "d": ("--shard", "d")}.items():
-        assert run("compare", path, *fields, "--save", tmp_path / name, *options).code == 0
-    a, b, c, d = (tmp_path / name for name in "abcd")
-    refused(run("merge", a, b), f"{b}: expected each shard once", f"which {a} holds")
-    assert run("merge", a, c, d, "--save", tmp_path / "whole").code == 0
-    refused(run("merge", tmp_path / "whole", d), f"{d}: expected each shard once")
+    models = ("--y-true", "label", "--y-pred", "a=said", "--y-pred", "b=said")
+    refused(run("compare", path, *models, *save, "a b"), "--shard: expected a name of 1 to 200 pri")
+    for text, message in (("5:5", "the first"), ("0:" + "9" * 5000, "")):
+        result = run("evaluate", path, *FIELDS, *save, "a", "--sequence", text)
+        refused(result, f"--sequence: expected {message}")

@@ -177,27 +177,7 @@ def test_several_processes_count_the_same(
     assert se.load("two.state") == se.load("one.state")
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ("nan,1,a", "y: expected a finite number, got nan"),
-        ("1,one,a", "p: expected a finite number, got the text 'one'"),
-        ("1,,a", "p: expected a finite number, got nothing"),
-    ],
-)
-def test_bad_numbers_are_skipped_like_other_bad_records(
-    run: Command, record: str, message: str
-) -> None:
-    with Path("n.csv").open("a") as file:
-        file.write(record + "\n")
-    stopped = run(*shlex.split(NUMBERS))
-    assert (stopped.code, f"n.csv:202: {message}" in stopped.err) == (2, True), stopped.err
-    assert stopped.out == ""
-    skipped = run(*shlex.split(f"{NUMBERS} --on-bad skip"))
-    assert (skipped.code, message in skipped.err) == (0, True)
-    assert " 200\n" in skipped.out
-
-
+# Bad numbers and sets: tests/golden/bad_records.json.
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -19,7 +19,6 @@ from sklearn.metrics import classification_report, confusion_matrix, fbeta_score
 import streameval as se
 from streameval.cli import options, output
 from streameval.plots import ALONE
-from streameval.tables import Table
 from tests.cli.test_cli_evaluate import binary_events, write_jsonl
 from tests.support.command_runs import Command
 
@@ -81,13 +80,13 @@ def test_a_state_of_named_metrics_shows_its_classes_on_request(
     run: Command, path: Path, tmp_path: Path
 ) -> None:
     state = tmp_path / "a.state"
-    run("evaluate", path, *SCORED, "--metrics", "f1", "--save", state)
-    assert "classes" not in run("report", state).out
+    shown = run("evaluate", path, *SCORED, "--metrics", "f1", "--save", state)
+    assert run("report", state).out == run("merge", state).out == shown.out
+    assert "classes" not in shown.out
     assert "classes\n" in run("report", state, "--per-class").out
     run("evaluate", path, *SCORED, "--metrics", "roc_auc", "--save", state)
     refused = run("report", state, "--per-class")
-    assert refused.code == 2
-    assert "not kept" in refused.err
+    assert (refused.code, "not kept" in refused.err) == (2, True)
 
 
 def test_many_classes(run: Command, tmp_path: Path) -> None:
@@ -125,15 +124,14 @@ def test_a_rule_chooses_the_threshold_of_everything(
     assert se.load(state) == once
 
 
-def test_a_rule_needs_files_and_a_threshold(run: Command, path: Path, tmp_path: Path) -> None:
-    result = run("evaluate", "-", *SCORED, "--threshold", "f1")
-    assert result.code == 2
-    assert "requires files" in result.err
+def test_a_rule_needs_files_and_a_threshold(run: Command, tmp_path: Path) -> None:
     one = write_jsonl(tmp_path / "b.jsonl", [{"label": 0, "score": 0.5}] * 3)
-    assert "best to predict none" in run("evaluate", one, *SCORED, "--threshold", "cost:1:1").err
-    assert (
-        "--threshold: expected events of" in run("evaluate", one, *SCORED, "--threshold", "f1").err
-    )
+    for source, rule, message in (
+        ("-", "f1", "requires files"),
+        (one, "cost:1:1", "best to predict none"),
+        (one, "f1", "--threshold: expected events of"),
+    ):
+        assert message in run("evaluate", source, *SCORED, "--threshold", rule).err
 
 
 def test_metrics_with_parameters_and_all_of_them(run: Command, path: Path) -> None:
@@ -154,18 +152,13 @@ def test_metrics_with_parameters_and_all_of_them(run: Command, path: Path) -> No
     assert plain.rows[0].interval == ev.interval("fbeta", level=0.9, beta=2)
 
 
-def test_bins_undefined_and_top_k(run: Command, path: Path, tmp_path: Path) -> None:
-    state = tmp_path / "a.state"
-    run("evaluate", path, *SCORED, "--bins", "20", "--undefined", "0", "--save", state)
-    assert se.load(state).options["bins"] == 20
-    assert se.load(state).options["undefined"] == 0
+def test_top_k(run: Command, tmp_path: Path) -> None:
     rows = [
         {"y_true": t, "p": {"a": 0.5, "b": 0.3, "c": 0.2}} for t in ("a", "b", "c", "a", "b", "b")
     ]
-    classes = write_jsonl(tmp_path / "b.jsonl", rows)
-    values = values_of(
-        run, "evaluate", classes, "--proba", "p", "--top-k", "2", "--metrics", "accuracy"
-    )
+    path = write_jsonl(tmp_path / "b.jsonl", rows)
+    named = ("--proba", "p", "--top-k", "2", "--metrics", "accuracy")
+    values = values_of(run, "evaluate", path, *named)
     assert values["metrics"]["top_k_accuracy:k=2"]["value"] == 5 / 6
 
 
@@ -258,15 +251,10 @@ def test_pictures_that_there_are_not(run: Command, tmp_path: Path) -> None:
     result = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures)
     assert result.err == f"streameval: --plot-dir {pictures}: confusion.png\n"
     assert [file.name for file in pictures.iterdir()] == ["confusion.png"]
-    for kind, begin in (("svg", b"<?xml"), ("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF")):
-        result = run(
-            "evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures, "--plot-format", kind
-        )
-        assert result.err == f"streameval: --plot-dir {pictures}: confusion.{kind}\n"
-        assert (pictures / f"confusion.{kind}").read_bytes().startswith(begin)
-    refused = run("evaluate", path, "--y-pred", "y_pred", "--plot-format", "svg")
-    assert (refused.code, refused.out) == (2, "")
-    assert "--plot-format requires --plot-dir; the format of --plot is" in refused.err
+    kind = ("--plot-format", "html")
+    result = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures, *kind)
+    assert result.err == f"streameval: --plot-dir {pictures}: confusion.html\n"
+    assert (pictures / "confusion.html").read_bytes().startswith(b"<!DOCTYPE html>")
     # Before anything is read.
     refused = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", path / "a")
     assert (refused.code, refused.out) == (1, "")
@@ -283,7 +271,8 @@ def test_pages_and_pictures_without_matplotlib(tmp_path: Path) -> None:
     calls: list[tuple[Any, ...]] = [
         ("evaluate", path, *SCORED, "--report", "a.html", "--save", "a", "--plot", "roc.svg"),
         ("report", "a", "--report", "b.html", "--plot-dir", "all", "--plot-format", "html"),
-        ("compare", path, *models, "--report", "c.html"),
+        ("compare", path, *models, "--report", "c.html", "--save", "c"),
+        ("report", "c", "--report", "d.html"),
         ("evaluate", path, *SCORED, "--plot", "roc.png"),
         ("evaluate", path, *SCORED, "--plot-dir", "not made"),
     ]
@@ -297,11 +286,11 @@ print([main(call) for call in {[[str(part) for part in call] for call in calls]!
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     *_, codes = done.stdout.splitlines()
-    assert codes == "[0, 0, 0, 1, 1]", done.stderr
+    assert codes == "[0, 0, 0, 0, 1, 1]", done.stderr
     needs = "a picture in .png (not in .svg or .html) needs the package 'matplotlib', which is"
     assert done.stderr.count(needs) == 2
     assert not (tmp_path / "not made").exists()
-    for name, pictures in (("a", 10), ("b", 10), ("c", 13)):
+    for name, pictures in (("a", 10), ("b", 10), ("c", 13), ("d", 13)):
         page = Page((tmp_path / f"{name}.html").read_text("utf-8"))
         assert page.open == []
         drawn = [
@@ -386,7 +375,7 @@ def test_inspect(run: Command, tmp_path: Path) -> None:
     assert "not a streameval state file" in run("inspect", path).err
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", [40, 200])
 def test_tables_fit_the_terminal_and_numbers_are_whole(
     run: Command, path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
@@ -402,16 +391,6 @@ def test_tables_fit_the_terminal_and_numbers_are_whole(
     assert max(map(len, run("metrics").out.splitlines())) <= width
 
 
-def test_words_wrap_and_numbers_do_not() -> None:
-    rows = [["expected_calibration_error", "0.1234567891", "undefined without events"]]
-    for width in range(24, 60):
-        text = Table(["metric", "value", "reason"], rows).to_text(width)
-        assert max(map(len, text.splitlines())) <= width
-        assert "0.1234567891" in text
-        assert "expected_" in text
-        assert "undefined" in text
-
-
 def test_the_help_of_evaluate_fits_two_screens(
     run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +401,13 @@ def test_the_help_of_evaluate_fits_two_screens(
     headings = [line[:-1] for line in lines if re.fullmatch(r"[A-Z][a-z ]+:", line)]
     assert headings == ["Arguments", *options.GROUPS, "Examples"]
     assert "\x1b" not in "".join(lines)
+    for form in (
+        "last:10000",
+        "panes:1h/5m,lateness=10m,retain=7d",
+        "fading:1000",
+        "country+model",
+    ):
+        assert form in "".join(lines)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import random
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,68 +81,35 @@ def wait_until(condition: Any) -> None:
     raise AssertionError("it did not come to pass in time")
 
 
-def test_killed_runs_count_every_event_once(here: Path, command: Command) -> None:
-    rows = stream(6000)
-    write("events.jsonl", rows)
-    result = command("run", "run.toml", "--until-end", "--store", "whole.db")
-    assert result.code == 0, result.err
-    rng = random.Random(1)
-    done = False
-    for _ in range(3):
-        with start("--until-end", "--set", "checkpoint.events=50") as process:
-            assert process.stderr is not None
-            assert b"counted so far" in process.stderr.readline()  # it has opened its store
-            time.sleep(rng.random() * 0.15)  # anywhere: what is asserted holds wherever it falls
-            process.kill()
-        done = process.returncode == 0
-    assert not done or counted() == 6000
-    result = command("run", "run.toml", "--until-end")
-    assert result.code == 0, result.err
-    assert counted() == 6000
-    os.rename("streameval.db", "killed.db")
-    os.rename("whole.db", "streameval.db")
-    whole = exported(command, here / "whole")
-    os.rename("killed.db", "streameval.db")
-    assert exported(command, here / "killed") == whole
-    assert whole["all.state"] == expected(rows).to_bytes()
+def metrics_of_store(command: Command) -> Any:
+    report = command("store", "report", "streameval.db", "--window", "all", "--format", "json")
+    return json.loads(report.out)["all"]["metrics"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_makes_a_checkpoint_and_ends_with_0(here: Path, number: int) -> None:
+def test_a_file_is_followed_through_a_kill_until_a_signal(here: Path, command: Command) -> None:
     rows = stream(500)
-    write("events.jsonl", rows)
+    write("events.jsonl", rows[:100])
+    with start() as process:
+        wait_until(lambda: counted() == 100)
+        write("events.jsonl", rows[100:300], more=True)
+        wait_until(lambda: counted() >= 200)  # anywhere: what is asserted holds wherever it falls
+        # The store is this process's; others may look into it.
+        for words in (("run", "run.toml"), ("store", "quarantine", "streameval.db", "--replay")):
+            refused = command(*words)
+            assert (refused.code, f"process {process.pid}" in refused.err) == (1, True)
+        process.kill()
+    write("events.jsonl", rows[300:], more=True)
     # Only the end makes a checkpoint.
     with start("--set", "checkpoint.every=1h", "--set", "checkpoint.events=1000000") as process:
         assert process.stderr is not None
-        first = process.stderr.readline()
-        assert b"0 events counted so far" in first
-        # It is reading, and reads on: more is written and then read as well.
-        time.sleep(0.3)
-        process.send_signal(number)
+        assert b"events counted so far" in process.stderr.readline()
+        time.sleep(0.3)  # it is reading
+        process.terminate()
         rest = process.stderr.read()
     assert process.returncode == 0, rest
     assert b"ended after a checkpoint: 500 events counted" in rest
     assert counted() == 500
-
-
-def test_a_file_is_followed_until_the_run_is_stopped(here: Path, command: Command) -> None:
-    rows = stream(300)
-    write("events.jsonl", rows[:100])
-    with start() as process:
-        wait_until(lambda: counted() == 100)
-        write("events.jsonl", rows[100:], more=True)
-        wait_until(lambda: counted() == 300)
-        # The store is this process's; others may look into it.
-        second = command("run", "run.toml", "--until-end")
-        assert second.code == 1
-        assert f"is in use by the process {process.pid}" in second.err
-        replay = command("store", "quarantine", "streameval.db", "--replay")
-        assert (replay.code, f"process {process.pid}" in replay.err) == (1, True)
-        report = command("store", "report", "streameval.db", "--format", "json")
-        metrics = json.loads(report.out)["all"]["metrics"]
-        assert metrics == expected(rows).report().to_dict()["metrics"]
-        process.terminate()
-        assert process.wait() == 0
+    assert metrics_of_store(command) == expected(rows).report().to_dict()["metrics"]
 
 
 def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, command: Command) -> None:
@@ -165,6 +131,7 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
             "'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
         ),
         (["--listen", "nowhere"], "serve.listen"),
+        (["--store", "none/run.db"], "store: expected a file in a directory that is there, got n"),
     ],
 )
 def test_a_bad_configuration_is_one_line(
@@ -177,29 +144,21 @@ def test_a_bad_configuration_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("token", "message"),
+    ("option", "token", "message"),
     [
-        ("env:STREAMEVAL_NONE", "serve.token: expected the variable STREAMEVAL_NONE in"),
-        ("hunter2", "serve.token: expected at least 16 characters, got 7; "),
+        ("--check", "env:STREAMEVAL_NONE", "expected the variable STREAMEVAL_NONE in"),
+        ("--until-end", "hunter2", "expected at least 16 characters, got 7; "),
     ],
 )
-@pytest.mark.parametrize("option", ["--check", "--until-end"])
 def test_an_invalid_secret_is_refused_before_anything_is_made(
-    here: Path, command: Command, token: str, message: str, option: str
+    here: Path, command: Command, option: str, token: str, message: str
 ) -> None:
     configure(serve={"listen": "127.0.0.1:0", "token": token})
     result = command("run", "run.toml", option)
     assert (result.code, result.out) == (2, "")
-    assert message in result.err
+    assert f"serve.token: {message}" in result.err
     assert "hunter2" not in result.err
     assert sorted(path.name for path in here.iterdir()) == ["run.toml"]
-
-
-def test_a_check_looks_for_the_directory_of_the_store(here: Path, command: Command) -> None:
-    result = command("run", "run.toml", "--check", "--store", "none/run.db")
-    assert (result.code, result.out) == (2, "")
-    assert "store: expected a file in a directory that is there, got none/run.db" in result.err
-    assert result.err.count("\n") == 1
 
 
 def test_a_changed_threshold_holds_for_every_event(here: Path, command: Command) -> None:
@@ -283,48 +242,45 @@ def test_what_is_removed_is_dropped_only_when_confirmed(here: Path, command: Com
     assert command("run", "run.toml", "--until-end", *options).code == 0
 
 
-def test_a_removal_requires_a_confirmation_on_a_terminal(here: Path, command: Command) -> None:
+def test_a_removal_requires_a_confirmation_on_a_terminal(
+    here: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write("events.jsonl", stream(50))
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()
     configure(evaluator={"slices": []})
     for answer, code in ((b"n\n", 2), (b"y\n", 0)):
         terminal, end = pty.openpty()
-        with subprocess.Popen(
-            [*COMMAND, "run", "run.toml", "--until-end"], stdin=end, stderr=end, stdout=end
-        ) as process:
-            os.close(end)
+        os.write(terminal, answer)
+        screen, typed, said = (
+            open(one, mode, buffering)  # noqa: SIM115
+            for one, mode, buffering in ((terminal, "rb", 0), (end, "r", 1), (os.dup(end), "w", 1))
+        )
+        with screen:
+            with typed, said, monkeypatch.context() as patch:
+                patch.setattr(sys, "stdin", typed)
+                patch.setattr(sys, "stderr", said)
+                assert command("run", "run.toml", "--until-end").code == code
             heard = b""
-            while b"go on? [y/N]" not in heard:
-                heard += os.read(terminal, 1000)
-            assert b"slice 'country' and its 2 values will be dropped" in heard
-            os.write(terminal, answer)
-            with suppress(OSError):  # the end of a terminal is an error on Linux
-                while os.read(terminal, 1000):
-                    pass
-        os.close(terminal)
-        assert process.returncode == code
+            while b"slice 'country' and its 2 values will be dropped: go on? [y/N]" not in heard:
+                heard += screen.read(10_000)
         assert (dump() == before) == (code == 2)
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (
-            "evaluator.task='multiclass'; fields={y_pred='label'}",
-            "evaluator.task: streameval.db was begun with ",
-        ),
-        ("evaluator.positive=0", "evaluator.positive: "),
-        ("fields.weight='w'", "fields.weight: streameval.db was begun with 'false'"),
-        ("fields.y_pred='label'", "fields.y_pred: "),
-        ("join={wait = '1h'}", "join: "),
-        ("window.1.pane='10m'", "window.recent.pane: streameval.db was begun with 300 s, and its "),
-        ("window.1.lateness='1m'", "window.recent.lateness (join.wait unless it is set): "),
-    ],
-)
-def test_what_changes_the_meaning_of_events_is_refused(
-    here: Path, command: Command, option: str, said: str
-) -> None:
+MEANINGS = {
+    "evaluator.task='multiclass'; fields={y_pred='label'}": (
+        "evaluator.task: streameval.db was begun with "
+    ),
+    "evaluator.positive=0": "evaluator.positive: ",
+    "fields.weight='w'": "fields.weight: streameval.db was begun with 'false'",
+    "fields.y_pred='label'": "fields.y_pred: ",
+    "join={wait = '1h'}": "join: ",
+    "window.1.pane='10m'": "window.recent.pane: streameval.db was begun with 300 s, and its ",
+    "window.1.lateness='1m'": "window.recent.lateness (join.wait unless it is set): ",
+}
+
+
+def test_what_changes_the_meaning_of_events_is_refused(here: Path, command: Command) -> None:
     rows = stream(50)
     rows.append({**rows[0], "time": rows[0]["time"].replace("00:00Z", "00:30Z")})
     rows.insert(0, {**rows[0], "time": "2026-01-01T00:20:00Z"})
@@ -332,9 +288,9 @@ def test_what_changes_the_meaning_of_events_is_refused(
     configure(fields=JOINED["fields"])
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()
-    for check in ("--check", "--until-end"):
+    for number, (option, said) in enumerate(MEANINGS.items()):
         pairs = [part for one in option.split("; ") for part in ("--set", one)]
-        result = command("run", "run.toml", check, *pairs)
+        result = command("run", "run.toml", ("--check", "--until-end")[number % 2], *pairs)
         assert (result.code, result.err.count("\n")) == (2, 1), result.err
         assert said in result.err
         assert "its counts depend on it; got " in result.err
@@ -347,19 +303,19 @@ def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command:
     assert command("run", "run.toml", "--until-end").code == 0
     whole = dump()
     changed = ["--set", "evaluator.slices=['country', 'id']", "--set", "evaluator.threshold=0.7"]
-    for number in (1, 2):  # before the states of the first window, after those of the second
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "tests.crash.killed_at", "states changed", str(number)),
-                *("run", here / "run.toml", "--until-end", *changed),
-                *("--store", here / "streameval.db"),
-            ],
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        assert dump() == whole
+    done = subprocess.run(
+        [
+            # After the states of the second window.
+            *(sys.executable, "-m", "tests.crash.killed_at", "states changed", "2"),
+            *("run", here / "run.toml", "--until-end", *changed),
+            *("--store", here / "streameval.db"),
+        ],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert dump() == whole
     result = command("run", "run.toml", "--until-end", *changed)
     assert result.code == 0, result.err
     assert dump() != whole
@@ -391,13 +347,11 @@ def test_posted_events_are_counted_through_a_kill(here: Path, command: Command) 
                 wait_until(lambda: counted() == 40)
                 # What is shown follows what is stored.
                 wait_until(partial(shows, address, 40))
-                process.terminate()
+                process.send_signal(signal.SIGINT)
                 assert process.wait() == 0
             else:
                 process.kill()
-    store = command("store", "report", "streameval.db", "--window", "all", "--format", "json")
-    metrics = json.loads(store.out)["all"]["metrics"]
-    assert metrics == expected(rows).report().to_dict()["metrics"]
+    assert metrics_of_store(command) == expected(rows).report().to_dict()["metrics"]
 
 
 def shows(address: str, support: int) -> bool:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -29,22 +28,14 @@ OF_A_RUN = {"sqlite3", "http.client", "tomllib", "streameval.service"}
 OF_HELP = {"rich.markdown", "rich.progress"}
 EVERY_COMMAND = {"evaluate", "compare", "states", "catalogue", "run", "store", "init", "demo"}
 
-CODE = """
-import json, sys
-from streameval.cli import main
-code = main(sys.argv[1:])
-sys.stdout.flush()
-print()
-print(json.dumps([code, sorted(sys.modules)]))
-"""
-
-# A child for each command line. What is imported before is what all of these commands import, and
+# A child for each command line. What is imported before the helps is what all of these import, and
 # no test looks for it.
 CHILDREN = """
 import json, os, sys
-import typer, streameval.cli.app, streameval.cli.help
 from streameval.cli import main
 for line in sys.argv[1:]:
+    if line.endswith("--help"):
+        import typer, streameval.cli.app, streameval.cli.help
     sys.stdout.flush()
     if not os.fork():
         code = main(line.split())
@@ -54,25 +45,22 @@ for line in sys.argv[1:]:
         os._exit(0)
     os.wait()
 """
-HELPED = ("evaluate", "compare", "merge", "metrics", "init", "demo", "run", "store", "")
-
-
-def loaded(*arguments: str) -> set[str]:
-    """The modules that a command line which ends well has loaded."""
-    done = subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, check=True)
-    code, modules = json.loads(done.stdout.decode().splitlines()[-1])
-    assert code == 0
-    return set(modules)
+LINES = ["--version", "evaluate a.csv --y-pred p"] + [
+    f"{command} --help".strip()
+    for command in ("evaluate", "compare", "merge", "metrics", "init", "demo", "run", "store", "")
+]
 
 
 @pytest.fixture(scope="module")
-def of_help() -> dict[str, set[str]]:
-    """The modules that the help of each command has loaded."""
-    lines = [f"{command} --help".strip() for command in HELPED]
-    done = subprocess.run([sys.executable, "-c", CHILDREN, *lines], capture_output=True, check=True)
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The modules that each command line has loaded when it ends well."""
+    folder = tmp_path_factory.mktemp("start")
+    (folder / "a.csv").write_text("y_true,p\n1,1\n")
+    command = [sys.executable, "-c", CHILDREN, *LINES]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
     shown = [json.loads(one) for one in done.stdout.decode().splitlines() if one.startswith('["')]
-    assert [line for line, code, _ in shown if code == 0] == lines
-    return {line.rpartition("--")[0].strip(): set(modules) for line, _, modules in shown}
+    assert [line for line, code, _ in shown if code == 0] == LINES
+    return {line: set(modules) for line, _, modules in shown}
 
 
 def commands(modules: set[str]) -> set[str]:
@@ -80,55 +68,35 @@ def commands(modules: set[str]) -> set[str]:
     return {name for name in EVERY_COMMAND if f"streameval.cli.{name}" in modules}
 
 
-def test_the_version_loads_no_command() -> None:
-    modules = loaded("--version")
+def test_the_version_loads_no_command(loaded: dict[str, set[str]]) -> None:
+    modules = loaded["--version"]
     assert not modules & (OPTIONAL | OF_A_RUN | {"typer", "rich"})
     assert "streameval.cli.app" not in modules
 
 
-def test_evaluate_loads_nothing_of_other_commands(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"y_true": 1, "y_pred": 1}\n')
-    modules = loaded("evaluate", str(path), "--y-pred", "y_pred")
-    assert not modules & (OPTIONAL | OF_A_RUN | OF_HELP)
-    assert commands(modules) == {"evaluate"}
-
-
 @pytest.mark.parametrize(
-    ("command", "own"),
+    ("line", "own", "without"),
     [
-        ("evaluate", {"evaluate"}),
-        ("compare", {"compare"}),
-        ("merge", {"states"}),
-        ("metrics", {"catalogue"}),
-        ("init", {"init"}),
-        ("demo", {"demo"}),
+        ("evaluate a.csv --y-pred p", {"evaluate"}, OF_A_RUN | OF_HELP),
+        ("evaluate --help", {"evaluate"}, OF_A_RUN),
+        ("compare --help", {"compare"}, OF_A_RUN),
+        ("merge --help", {"states"}, OF_A_RUN),
+        ("metrics --help", {"catalogue"}, OF_A_RUN),
+        ("init --help", {"init"}, OF_A_RUN),
+        ("demo --help", {"demo"}, OF_A_RUN),
+        ("run --help", {"run"}, {"streameval.service.run.service", "http.client"}),
+        ("store --help", {"store"}, {"streameval.service.run.service", "http.client"}),
+        ("--help", EVERY_COMMAND, set()),
     ],
 )
-def test_the_help_of_a_command_loads_that_command(
-    of_help: dict[str, set[str]], command: str, own: set[str]
+def test_a_command_loads_that_command(
+    loaded: dict[str, set[str]], line: str, own: set[str], without: set[str]
 ) -> None:
-    modules = of_help[command]
-    assert not modules & (OPTIONAL | OF_A_RUN)
+    modules = loaded[line]
+    assert not modules & (OPTIONAL | without)
     assert commands(modules) == own
-
-
-@pytest.mark.parametrize("command", ["run", "store"])
-def test_the_help_of_a_run_loads_no_source_and_no_server(
-    of_help: dict[str, set[str]], command: str
-) -> None:
-    modules = of_help[command]
-    assert not modules & OPTIONAL
-    assert not {name for name in modules if name.startswith("streameval.service.http")}
-    assert "streameval.service.run.service" not in modules
-    assert "http.client" not in modules
-    assert commands(modules) == {command}
-
-
-def test_the_list_of_commands_loads_no_extra(of_help: dict[str, set[str]]) -> None:
-    modules = of_help[""]
-    assert not modules & OPTIONAL
-    assert commands(modules) == EVERY_COMMAND
+    if line != "--help":
+        assert not {name for name in modules if name.startswith("streameval.service.http")}
 
 
 GROUPS = ["", "store"]

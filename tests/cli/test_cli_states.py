@@ -66,25 +66,6 @@ def test_merged_states_can_be_saved_reported_and_are_the_same_bytes(
     )
 
 
-def test_labels_and_probabilities_merge_too(run: Command, tmp_path: Path) -> None:
-    source = random.Random(3)
-    paths = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
-    for path, labels in zip(paths, ("ab", "bc"), strict=True):
-        with path.open("w") as file:
-            for _ in range(100):
-                cut = round(source.random(), 3)
-                shares = dict(zip(labels, (cut, 1 - cut), strict=True))
-                event = {"y_true": source.choice("abc"), "p": shares, "w": source.randint(1, 4)}
-                file.write(json.dumps(event) + "\n")
-    for path in paths:
-        assert run(
-            "evaluate", path, "--proba", "p", "--weight", "w", "--save", path.with_suffix(".s")
-        ).code == 0  # fmt: skip
-    whole = run("evaluate", *paths, "--proba", "p", "--weight", "w")
-    assert whole.code == 0
-    assert run("merge", *(path.with_suffix(".s") for path in paths)) == whole
-
-
 def test_good_records_of_a_bad_file_are_saved(run: Command, tmp_path: Path) -> None:
     (path, *_) = shards(tmp_path)
     whole = run("evaluate", path, *BINARY)
@@ -107,23 +88,22 @@ def test_states_that_do_not_belong_together(run: Command, tmp_path: Path) -> Non
     assert "its events would count twice" in result.err
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "missing"])
-def test_damaged_states(run: Command, tmp_path: Path, damage: str) -> None:
-    (path, *_) = shards(tmp_path)
-    state = tmp_path / "a.state"
+def test_damaged_states(run: Command, tmp_path: Path) -> None:
+    (path, *_), state = shards(tmp_path), tmp_path / "a.state"
     run("evaluate", path, *BINARY, "--save", state)
-    data = bytearray(state.read_bytes())
-    if damage == "missing":
-        state.unlink()
-    else:
-        if damage == "cut":
-            del data[-5:]
-        elif damage == "flipped":
-            data[len(data) // 2] ^= 1
+    data = state.read_bytes()
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 1
+    for command, found in (
+        ("report", data[:-5]),
+        ("merge", bytes(flipped)),
+        ("report", path.read_bytes()),
+        ("merge", None),
+    ):
+        if found is None:
+            state.unlink()
         else:
-            data[:] = path.read_bytes()
-        state.write_bytes(data)
-    for command in ("report", "merge"):
+            state.write_bytes(found)
         result = run(command, state)
         assert (result.code, result.out) == (2, "")
         assert result.err.startswith(f"streameval: {state}: ")

@@ -136,21 +136,19 @@ def test_export(command: Command, store: str) -> None:
 
 
 def test_what_is_not_there(command: Command, store: str) -> None:
-    result = command("store", "report", store, "--window", "hour")
-    assert (result.code, "expected one of 'all', 'fading', got 'hour'" in result.err) == (2, True)
-    result = command("store", "report", store, "--partition", "c")
-    assert result.code == 2
-    result = command("store", "check", "none.db")
-    assert (result.code, "there is no such store" in result.err) == (1, True)
-
-
-def test_a_metric_that_there_is_not(command: Command, store: str) -> None:
-    result = command("store", "report", store, "--metrics", "zzz")
-    assert (result.code, result.out) == (2, "")
-    assert (
-        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list"
-        in result.err
-    )
+    for words, code, message in (
+        (("report", store, "--window", "hour"), 2, "expected one of 'all', 'fading', got 'hour'"),
+        (("report", store, "--partition", "c"), 2, "--partition"),
+        (
+            ("report", store, "--metrics", "zzz"),
+            2,
+            "no metric is called 'zzz'; streameval.metrics.",
+        ),
+        (("check", "none.db"), 1, "there is no such store"),
+    ):
+        result = command("store", *words)
+        assert (result.code, result.out) == (code, "")
+        assert message in result.err
 
 
 def test_a_reason_that_there_is_not(command: Command, store: str) -> None:
