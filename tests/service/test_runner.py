@@ -445,7 +445,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     made = part._make
 
     def dear() -> Any:
-        run.clock.now += 1.0
+        run.clock.now += 0.3
         return made()
 
     part._make = dear
