@@ -129,7 +129,6 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     assert settings.store == "a b.db"
     assert settings.evaluator.slices == ["x", ["x", "y"]]
     assert settings.evaluator.positive is True
-    assert settings.kafka is not None
     assert settings.kafka.properties == {"bootstrap.servers": "localhost:9092", "client.id": "a=b"}
     assert settings.serve.listen == "127.0.0.1:0"
     assert settings.serve.token == "12345"

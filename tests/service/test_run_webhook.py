@@ -46,7 +46,6 @@ class Receiver:
                 elif answer == "hang up":
                     pass
                 else:
-                    assert isinstance(answer, int)
                     self.send_response(answer)
                     if 300 <= answer < 400:
                         self.send_header("Location", "/elsewhere")

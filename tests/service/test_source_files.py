@@ -7,9 +7,8 @@ import hashlib
 import io
 import os
 import random
+import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -324,11 +323,6 @@ def test_cut_and_grown_without_a_copy_is_reported(tmp_path: Path) -> None:
     assert "was cut" in reading.status()[0].problem
 
 
-def zstd(data: bytes) -> bytes:
-    found: bytes = pyarrow.compress(data, "zstd", asbytes=True)
-    return found
-
-
 def test_compressed_by_zstandard_after_rotation(log: Log) -> None:
     log.fill(100)
     log.read("p.jsonl")
@@ -396,43 +390,24 @@ def test_a_rotated_file_that_no_mark_knows_is_named(
     assert [record.getMessage() for record in caplog.records] == [f"{str(path)!a}: {named}"]
 
 
-def test_files_are_read_with_few_handles_and_named_without_any(tmp_path: Path) -> None:
-    for n in range(40):
+def test_files_are_named_without_a_handle_and_read_later(tmp_path: Path) -> None:
+    for n in range(3):
         fill(tmp_path / f"{n}.jsonl", n * 10, 10)
-    script = f"""
-import resource
-from streameval.service.config.source_settings import FilesSettings
-from streameval.service.sources.files import FilesSource
-from streameval.service.sources.raw import PartitionStatus
-_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (16, hard))
-settings = FilesSettings(records=[{str(tmp_path / "*.jsonl")!r}], follow=False)
-source = FilesSource(settings, {{}})
-taken = []
-def take():
+    reading, clock = source(tmp_path / "*.jsonl", follow=False)
+    reading._release()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
     try:
-        while True:
-            taken.append(open("/dev/null"))
-    except OSError:
-        pass
-def read():
-    found = set()
-    while batches := source.read(10_000, 0):
-        found.update(line for batch in batches for line in batch.messages)
-    return len(found), source.finished, sorted({{s.problem for s in source.status() if s.unopened}})
-source._release()
-take()
-print(*read())
-for file in taken:
-    file.close()
-source._looked -= 2
-print(*read())
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
-        "0 True ['cannot be opened: Too many open files']",
-        "400 True []",
-    ], done.stderr
+        assert (drain(reading), reading.finished) == ([], True)
+        problems = {status.problem for status in reading.status() if status.unopened}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert problems == {"cannot be opened: Too many open files"}
+    clock.now += 2
+    assert sorted(drain(reading)) == sorted(lines(0, 30))
+    assert not any(status.problem for status in reading.status())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
