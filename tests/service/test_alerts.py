@@ -126,7 +126,7 @@ def test_what_is_published(certain: bool) -> None:
     for seen_then, reason in (
         ({"low": plain(0.9, 3)}, "support 3, less than 10"),
         ({"low": AlertInput(Value(math.nan, 3, "no positive"))}, "no positive"),
-        ({"low": AlertInput(Value(0.7, 3, "too few events"))}, "too few events"),
+        ({"low": AlertInput(Value(0.7, 30, "too few events"))}, "too few events"),
         ({}, "not computed"),
     )[: 4 if certain else 2]:
         (state,) = book.judge(seen_then, 9 * SECOND).states

@@ -74,11 +74,6 @@ def test_what_is_refused_and_how(text: str, message: str) -> None:
     assert refused.startswith("run.toml: ")
 
 
-def test_any_slice_is_of_the_slices_of_the_run() -> None:
-    alert = "[[alert]]\nname = 'a'\nmetric = 'accuracy'\nbelow = 0.5\nslice = 'any'\n"
-    assert 'alert[0].slice = "any" requires evaluator.slices' in refusal(SCORE + alert)
-
-
 TAKEN = [
     JOINED + "[files]\npredictions = ['a']\n[http]",
     JOINED + "[files]\npredictions = ['a']\n[kafka]\nlabels = 'b'\nproperties = "

@@ -654,20 +654,6 @@ def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
     assert set(migrate(few(5, "whole"))[1]) == {"window.all"}
 
 
-def test_another_pane_needs_another_name(tmp_path: Path) -> None:
-    def of_panes(name: str, length: str, pane: str) -> RunSettings:
-        window = {"name": name, "length": length, "pane": pane}
-        return run_of(tmp_path, {"score": "s", "time": "t"}, window=[window])
-
-    lists = records()
-    feed(lists, "r", {"y_true": True, "s": 0.5, "t": "2026-01-01T00:00:00Z"})
-    go_on(of_panes("w", "1h", "10m"), lists)
-    with pytest.raises(ConfigError, match=r"^window\.w\.pane: .*give the window another name"):
-        migrate(of_panes("w", "1h", "20m"))
-    migrate(of_panes("w", "2h", "10m"))
-    migrate(of_panes("other", "1h", "20m"))
-
-
 def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> None:
     go_on(many(tmp_path), {"r": ("records", [])})
     other = run_of(tmp_path, {"score": "s"})
