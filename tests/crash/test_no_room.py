@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -18,7 +19,8 @@ import pytest
 
 from streameval.service.config.load import load_settings
 from streameval.service.run.service import run_service
-from tests.crash.kill_feeds import Feed, FilesFeed, PostsFeed
+from streameval.service.sources.inbox import Inbox
+from tests.crash.kill_feeds import FilesFeed, PostsFeed
 from tests.crash.kill_outcome import differences, outcome
 from tests.crash.kill_runs import begin, finish, living, read_so_far, wait_for
 from tests.crash.kill_stream import stream
@@ -69,32 +71,27 @@ def no_room(tmp_path: Path) -> Callable[[Path], object]:
     return small_disk if _may_mount(tmp_path) else small_files
 
 
-def _whole(directory: Path, feed: Feed, source: str) -> dict[str, object]:
-    begin(directory, feed.table, source)
-    finish(directory, feed, source, len(_LINES))
-    return outcome(directory, retried=source == "http")
+def _to_the_end(directory: Path) -> dict[str, object]:
+    """What a run in this process leaves that reads what is there to its end."""
+    with contextlib.chdir(directory):
+        run_service(load_settings("run.toml", []), until_end=True)
+    return outcome(directory, retried=(directory / "run.db.inbox").exists())
 
 
-def _to_the_end(directory: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """What a run in this process leaves that reads its files to their end."""
-    while feed.left:
-        feed.step(None)
-    monkeypatch.chdir(directory)
-    run_service(load_settings("run.toml", []), until_end=True)
-    return outcome(directory, retried=False)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What an undisturbed run of files leaves."""
+    directory = tmp_path_factory.mktemp("whole")
+    feed = FilesFeed(directory, directory / "run.db", _LINES, 1, 0)
+    feed.step(None)
+    begin(directory, feed.table, "files")
+    return _to_the_end(directory)
 
 
 @pytest.mark.parametrize("limited", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_files_and_no_room_for_the_store(
-    tmp_path: Path,
-    no_room: Callable[[Path], object],
-    monkeypatch: pytest.MonkeyPatch,
-    limited: bool,
+    tmp_path: Path, no_room: Callable[[Path], object], whole: dict[str, object], limited: bool
 ) -> None:
-    (tmp_path / "whole").mkdir()
-    feed = FilesFeed(tmp_path / "whole", tmp_path / "whole/run.db", _LINES, 1, 0)
-    begin(tmp_path / "whole", feed.table, "files")
-    expected = _to_the_end(tmp_path / "whole", feed, monkeypatch)
     killed = tmp_path / "killed"
     killed.mkdir()
     feed = FilesFeed(killed, killed / "run.db", _LINES, 1, 0)
@@ -109,17 +106,22 @@ def test_files_and_no_room_for_the_store(
                 life.expect(1)
                 ends.append(life.said())
         make_room()
-        found = _to_the_end(killed, feed, monkeypatch)
+        found = _to_the_end(killed)
     for said in ends:
         last = said.splitlines()[-1]
         assert "Traceback" not in said
         assert re.search(r"run\.db: cannot be (written|opened): .*(full|disk)", last), said
-    assert differences(expected, found) == []
+    assert differences(whole, found) == []
 
 
 def test_posts_and_no_room_for_them(tmp_path: Path, no_room: Callable[[Path], object]) -> None:
     (tmp_path / "whole").mkdir()
-    expected = _whole(tmp_path / "whole", PostsFeed(_LINES, 60, 0), "http")
+    begin(tmp_path / "whole", PostsFeed.table, "http")
+    with closing(Inbox(tmp_path / "whole/run.db.inbox")) as inbox:
+        for kind, body, status in PostsFeed(_LINES, 60, 0).posts:
+            if status == 202:
+                inbox.append(kind, body)
+    expected = _to_the_end(tmp_path / "whole")
     killed = tmp_path / "killed"
     killed.mkdir()
     feed = PostsFeed(_LINES, 60, 0)
@@ -149,14 +151,11 @@ def test_posts_and_no_room_for_them(tmp_path: Path, no_room: Callable[[Path], ob
     assert differences(expected, found) == []
 
 
-def test_another_program_holds_the_store(tmp_path: Path) -> None:
+def test_another_program_holds_the_store(tmp_path: Path, whole: dict[str, object]) -> None:
     """For less than the store waits; for longer: test_a_busy_database_is_reported."""
-    (tmp_path / "whole").mkdir()
-    feed = FilesFeed(tmp_path / "whole", tmp_path / "whole/run.db", _LINES, 20, 0)
-    expected = _whole(tmp_path / "whole", feed, "files")
     held = tmp_path / "held"
     held.mkdir()
-    feed = FilesFeed(held, held / "run.db", _LINES, 20, 0)
+    feed = FilesFeed(held, held / "run.db", _LINES, 14, 0)  # none is rotated
     begin(held, feed.table, "files")
     with living(held, *_RUN) as life:
         feed.step(None)
@@ -173,4 +172,4 @@ def test_another_program_holds_the_store(tmp_path: Path) -> None:
         life.process.terminate()
         life.expect(0)
     finish(held, feed, "files", len(_LINES))
-    assert differences(expected, outcome(held, retried=False)) == []
+    assert differences(whole, outcome(held, retried=False)) == []

@@ -298,11 +298,12 @@ def test_a_state_that_is_none(state: object) -> None:
 # ------------------------------------------------------------------ observations
 
 
+SAMPLE = published(slices=0, join=False)
+
+
 def snapshot(**given: Any) -> Snapshot:
     """Of the sample, with another checkpoint each time."""
-    return msgspec.structs.replace(
-        published(slices=0, join=False), **{"windows": [], "partitions": [], **given}
-    )
+    return msgspec.structs.replace(SAMPLE, **{"windows": [], "partitions": [], **given})
 
 
 def test_values_out_of_what_is_published() -> None:

@@ -115,7 +115,7 @@ EVENTS = st.lists(
         }
     ),
     min_size=1,
-    max_size=40,
+    max_size=25,
 )
 ACTIONS = st.lists(st.sampled_from(["checkpoint", "compact", "restart", "go on"]), max_size=40)
 
@@ -142,7 +142,7 @@ def test_one_partition_has_the_bits_of_one_evaluator(rows: list[Event], actions:
 
 
 @settings(max_examples=20)
-@given(EVENTS, st.lists(st.integers(0, 2), min_size=40, max_size=40), st.randoms())
+@given(EVENTS, st.lists(st.integers(0, 2), min_size=25, max_size=25), st.randoms())
 def test_how_partitions_interleave_leaves_no_trace(
     rows: list[Event], parts: list[int], rng: random.Random
 ) -> None:

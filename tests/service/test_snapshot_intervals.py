@@ -200,6 +200,7 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
     clock = Clock(1e9)
     evaluators, builder = counted_builder(clock)
     part, made = builder._resampled["all"], []
+    builder._resampled["hour"]._make = dict
 
     def dear() -> dict[str, Value]:
         clock.now += 100.0

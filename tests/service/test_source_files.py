@@ -142,15 +142,14 @@ def test_a_reader_that_is_behind_while_numbers_go_up(tmp_path: Path) -> None:
     assert reading.status()[0].lag == 0
 
 
-@pytest.mark.parametrize("seed", range(2))
 def test_rotations_after_a_look_at_the_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"
     append(path, b"0\n")
     reading, _ = source(path)
     found = drain(reading)
-    rng = random.Random(seed)
+    rng = random.Random(1)
     original = rotation.rotated_from
     rotations = 0
 
@@ -571,7 +570,7 @@ def test_a_copy_that_takes_the_name_of_a_file_that_is_read(log: Log) -> None:
     assert sorted(log.found) == sorted(lines(0, 30))
 
 
-@pytest.mark.parametrize("seeds", [range(start, start + 30) for start in (0, 30, 60, 90, 31200)])
+@pytest.mark.parametrize("seeds", [range(start, start + 20) for start in (0, 20, 40, 31200)])
 def test_any_course_over_any_scheme_gives_each_line_once(tmp_path: Path, seeds: range) -> None:
     for seed in seeds:
         directory = tmp_path / str(seed)
