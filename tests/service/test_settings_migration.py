@@ -238,6 +238,8 @@ def go_on(
 ) -> dict[str, se.Evaluator]:
     """Run until everything is read; the run's evaluators."""
     with opened(now) as run:
+        if rng is not None:
+            run.runner._publisher = None  # as where nothing is served
         run.runner.run([Lists(lists, run.runner.positions, rng or InTurn())])
         assert run.runner._unit.quarantine.published()["reasons"] == {}
         evaluators = run.evaluators

@@ -763,7 +763,7 @@ def test_a_restart_of_the_database_loses_nothing(
     waiting, again = [record.getMessage() for record in said]
     assert waiting.startswith("waiting for the store: postgresql://")
     assert "cannot be reached: " in waiting
-    assert waiting.endswith("check that it is running")
+    assert "; check that it is running, and the host, port, " in waiting
     assert again == "the store is there again"
     one.read(0, 3, 5)
     assert one.checkpoint() == {"kafka:events/0": {"offset": 5}}
