@@ -133,7 +133,7 @@ WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py t
   tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
   tests/properties/test_windows_oracle.py \
   tests/cli/test_cli_evaluate.py::test_every_format_gives_what_the_evaluator_gives \
-  tests/service/test_runner.py::test_what_is_published
+  tests/service/test_runner.py::test_bad_records_are_kept_and_replayed_after_a_fix
 
 test-portable: $(VENV)/.stamp-test  ## states, laws, one evaluation and one run without compiled code
 	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q $(WITHOUT_COMPILED)

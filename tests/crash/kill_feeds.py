@@ -219,7 +219,7 @@ class PostsFeed:
     table = "[http]\n"
 
     def __init__(self, lines: list[Line], count: int, seed: int) -> None:
-        self._posts: list[tuple[str, bytes, int]] = []
+        self.posts: list[tuple[str, bytes, int]] = []
         for piece in pieces(lines, count, random.Random(seed)):
             for kind in KINDS:
                 self._cut(kind, [line.body for line in piece if line.kind == kind])
@@ -233,26 +233,26 @@ class PostsFeed:
             try:
                 body.decode()
             except UnicodeDecodeError:
-                self._posts.append((kind, body, 400))
+                self.posts.append((kind, body, 400))
                 continue
             key = _id(body)
             if key in ids:
-                self._posts.append((kind, b"\n".join(taken), 202))
+                self.posts.append((kind, b"\n".join(taken), 202))
                 taken, ids = [], set()
             taken.append(body)
             if key is not None:
                 ids.add(key)
         if taken:
-            self._posts.append((kind, b"\n".join(taken), 202))
+            self.posts.append((kind, b"\n".join(taken), 202))
 
     @property
     def left(self) -> int:
-        return len(self._posts) - self._next
+        return len(self.posts) - self._next
 
     def step(self, url: str | None) -> bool:
         if url is None:
             return False
-        kind, body, expected = self._posts[self._next]
+        kind, body, expected = self.posts[self._next]
         try:
             # A connection of its own: one that a kill has cut is closed by no other code.
             with httpx.Client(timeout=20, verify=False) as client:

@@ -163,7 +163,7 @@ def wait_for(life: Life, condition: Callable[[], bool]) -> None:
     while not condition():
         assert not life.ended(), f"a run has ended by itself, {life.process.poll()}:\n{life.said()}"
         assert time.monotonic() < until, f"it did not come to pass in time:\n{life.said()}"
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def kill_once(

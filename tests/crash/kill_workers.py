@@ -313,7 +313,6 @@ def _act(
         group.add()
     elif action in ("broker", "postgres"):
         server = postgres if action == "postgres" else kafka
-        assert server is not None
         server.kill()
         time.sleep(rng.uniform(0.0, 2.0))
         server.start()

@@ -86,10 +86,10 @@ BY_HAND = [
 
 
 def test_forged_files_are_refused_by_both_readers_for_every_reason():
-    cases = [*BY_HAND, *(case(random.Random(seed)) for seed in range(12_000))]
+    cases = [*BY_HAND, *(case(random.Random(seed)) for seed in range(8_000))]
     outcomes = [check(data) for data in cases]
     refusals = {outcome for outcome in outcomes if outcome is not None}
-    assert outcomes.count(None) > 500  # some changes are harmless, and then both readers agree
+    assert outcomes.count(None) > 300  # some changes are harmless, and then both readers agree
     missing = [reason for reason in REASONS if not any(reason in text for text in refusals)]
     assert not missing
     unknown = [text for text in refusals if not any(reason in text for reason in REASONS)]

@@ -38,16 +38,8 @@ from tests.support.run import (
 
 LOW = {"name": "low", "metric": "accuracy", "below": 0.99}
 SLOW = {"name": "slow", "metric": "f1", "below": 0.99, "for": "1h"}
-HALF = {"name": "day", "length": "1d", "pane": "1h"}
 FEW = {"store": "run.db", "intervals": False, "checkpoint": {"every": "1h", "events": 5}}
 METRICS = ["accuracy", "f1", "roc_auc", "log_loss"]
-BINARY: dict[str, Any] = {
-    **FEW,
-    "evaluator": {"metrics": METRICS, "slices": ["country", ["country", "device"]]},
-    "window": [*RUN["window"], HALF],
-    "quarantine": {"keep": 5},
-    "alert": [LOW, SLOW | {"slice": {"country": "PT"}}],
-}
 MULTICLASS: dict[str, Any] = {
     **FEW,
     "evaluator": {
@@ -59,9 +51,10 @@ MULTICLASS: dict[str, Any] = {
     "fields": {"y_true": "y_class", "y_pred": "y_pred", "time": "time"},
 }
 OF_MODELS: dict[str, Any] = {
-    **BINARY,
+    **FEW,
     **JOINED,
     "evaluator": {"metrics": METRICS, "slices": ["country"], "models": [*MODELS]},
+    "quarantine": {"keep": 5},
     "fields": {
         **JOINED["fields"],
         "score": {"champion": "score", "challenger": "other"},
@@ -82,7 +75,6 @@ def write_events(count: int) -> None:
 
 def partitions(settings: RunSettings) -> Partitions:
     """The lines of the run's files in two partitions each."""
-    assert settings.files is not None
     kinds: dict[Kind, list[str]] = {
         "records": settings.files.records,
         "predictions": settings.files.predictions,
@@ -148,7 +140,7 @@ def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
     return StoreReader(settings.store, of, publisher, clock=lambda: 1.0), publisher
 
 
-@pytest.mark.parametrize("changes", [BINARY, MULTICLASS, OF_MODELS])
+@pytest.mark.parametrize("changes", [MULTICLASS, OF_MODELS])
 def test_a_follower_publishes_what_the_run_publishes(
     here: Path, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -322,7 +322,6 @@ while True:
 """
     rng = random.Random(1)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         answered = [int(process.stdout.readline()) for _ in range(rng.randrange(20, 60))]
         process.send_signal(signal.SIGKILL)
         answered += [int(line) for line in process.stdout.read().split()]

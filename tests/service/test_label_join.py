@@ -490,7 +490,6 @@ def test_sets_that_arrive_label_by_label(seed: int, hot: int) -> None:
                 read[side] += len(batch)
                 if batch and side:
                     decoded = labels(*(label for label, _, _ in batch))
-                    assert decoded.labels is not None
                     decoded.labels.columns["y_true"] = [
                         {"labels": sorted(added), "final": final} for _, added, final in batch
                     ]
@@ -511,7 +510,6 @@ def test_a_complete_record_counts_until_its_own_set_is_final(
 ) -> None:
     def part(given: list[int], final: bool) -> Decoded:
         decoded = labels(Label("l", "a", MINUTE, 0))
-        assert decoded.labels is not None
         decoded.labels.columns["y_true"] = [{"labels": given, "final": final}]
         return decoded
 

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import json
 import random
-import threading
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import streameval as se
 from streameval.errors import ConfigError
 from streameval.evaluator.comparison import evaluation_from_bytes
-from streameval.service.run.service import run_service
-from streameval.service.run.worker import Runner
 from tests.support.command_runs import Command
 from tests.support.run import JOINED as OF_SCORES
 from tests.support.run import (
     KEPT,
-    POSTED,
+    InTurn,
+    Lists,
     Row,
     configure,
     exported,
-    lines,
+    opened,
     settings,
     write,
 )
+from tests.support.serve_runs import serving
 
 LABELS = ["ad", "spam", "toxic"]
 
@@ -87,13 +84,18 @@ class Case:
 
     def expected(self, rows: list[Row], **options: Any) -> se.Evaluator:
         """The evaluator of a run that counted these records in a window of all events."""
+        return self.counted(se.Evaluator, rows, {}, **options)
+
+    def counted(self, kind: Any, rows: list[Row], models: dict[str, str], **options: Any) -> Any:
+        """The same of this kind; of each model the field of its predictions."""
         kept = {key: KEPT[key] for key in KEPT if key != "max_scores" or self is not REGRESSION}
         given = {"slices": ("country",), **kept, **self.options, **options}
-        whole = se.Evaluator(self.task, **given)
+        whole = kind(*[[*models]] * bool(models), self.task, **given)
         for row in rows:
+            of_models = {model: row[field] for model, field in models.items()}
             whole.update(
                 row[self.truth],
-                **{self.prediction: row[self.field]},
+                **{self.prediction: of_models or row[self.field]},
                 weight=row["weight"],
                 event_time=row["time"],
                 slices={"country": row["country"]},
@@ -135,8 +137,7 @@ def label_by_label(rows: list[Row], rng: random.Random, final: int) -> tuple[Row
     return fields, [parts[n] for n in order]  # also after the final one, as corrections
 
 
-@pytest.mark.parametrize("hot", [20, 500_000])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "hot"), [(REGRESSION, 500_000), (MULTILABEL, 20)])
 def test_late_truths_and_their_corrections(
     case: Case, hot: int, here: Path, command: Command
 ) -> None:
@@ -162,11 +163,6 @@ def test_late_truths_and_their_corrections(
     panes: Any = case.expected(rows[:380], window=recent).total
     counted: Any = evaluation_from_bytes(found["recent.state"]).total
     assert counted.report().to_dict()["metrics"] == panes.report().to_dict()["metrics"]
-    by_pane = [
-        [(start, row.value) for start, (_, (row,)) in view.pane_reports([case.metric], {}).items()]
-        for view in (counted, panes)
-    ]
-    assert by_pane[0] == by_pane[1]
     checked = command("store", "check", "streameval.db")
     assert checked.code == 0
     assert "entries of the join" in checked.out
@@ -181,7 +177,6 @@ def test_late_truths_and_their_corrections(
     assert (joined["joined"], joined["corrected"]) == (380, corrected)
     assert joined["duplicate_labels"] == len(labels) - 380 - corrected
     of_slices = command("store", "report", "streameval.db").out
-    assert case.metric in report
     assert f"slices by {case.metric}" in of_slices
     assert "predictions read" not in of_slices
 
@@ -270,8 +265,7 @@ def test_complete_records(case: Case, here: Path, command: Command) -> None:
     assert exported(command, here / "out")["all.state"] == case.expected(rows).to_bytes()
 
 
-@pytest.mark.parametrize("joined", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "joined"), [(REGRESSION, False), (MULTILABEL, True)])
 def test_several_models(case: Case, joined: bool, here: Path, command: Command) -> None:
     rows = [
         {**row, "old": other[case.field]}
@@ -288,17 +282,7 @@ def test_several_models(case: Case, joined: bool, here: Path, command: Command) 
     write("l.jsonl", truths(case, rows))
     done = command("run", "run.toml", "--until-end")
     assert done.code == 0, done.err
-    kept = {key: KEPT[key] for key in KEPT if key != "max_scores" or case is not REGRESSION}
-    options = {"slices": ("country",), "paired_scores": False, **kept, **case.options}
-    whole = se.Comparison([*of_models], case.task, **options)
-    for row in rows:
-        whole.update(
-            row[case.truth],
-            **{case.prediction: {model: row[field] for model, field in of_models.items()}},
-            weight=row["weight"],
-            event_time=row["time"],
-            slices={"country": row["country"]},
-        )
+    whole = case.counted(se.Comparison, rows, of_models, paired_scores=False)
     assert exported(command, here / "out")["all.comparison"] == whole.to_bytes()
     assert whole.difference(case.metric).method
 
@@ -319,16 +303,16 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "change", "detail"), BAD)
-def test_a_bad_record_is_in_quarantine(
-    case: Case, change: Row, detail: str, here: Path, command: Command
-) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_bad_records_are_in_quarantine(case: Case, here: Path, command: Command) -> None:
     rows = case.rows(40)
+    bad = [(change, detail) for of, change, detail in BAD if of is case]
     configure(**case.settings(join=None, files={"records": ["events.jsonl"]}))
-    write("events.jsonl", [*rows[:7], {**rows[7], **change}, *rows[8:]])
+    write("events.jsonl", [*rows[:7], *({**rows[7], **change} for change, _ in bad), *rows[8:]])
     assert command("run", "run.toml", "--until-end").code == 0
     kept = json.loads(command("store", "quarantine", "streameval.db", "--format", "json").out)
-    assert [row["detail"][: len(detail)] for row in kept["records"]] == [detail]
+    for row, (_, detail) in zip(kept["records"], reversed(bad), strict=True):
+        assert row["detail"][: len(detail)] == detail
     good = [*rows[:7], *rows[8:]]
     assert exported(command, here / "out")["all.state"] == case.expected(good).to_bytes()
 
@@ -403,49 +387,31 @@ def test_a_store_keeps_the_states_it_was_begun_with(
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_served_and_watched(case: Case, here: Path) -> None:
-    events = case.rows(200)
-    support = sum(row["weight"] for row in events)
+    rows = case.rows(200)
     alert = {"name": "it", "metric": case.metric, "when": "value", **case.bound}
-    chosen = settings(**case.settings(**POSTED, alert=[alert, {**alert, "name": "slice", "window":
-        "recent", "slice": {"country": "PT"}}]))  # fmt: skip
-    answers: dict[str, Any] = {}
-
-    def ready(runner: Runner, url: str | None) -> None:
-        def talk() -> None:
-            with httpx.Client(base_url=str(url), timeout=20) as client:
-                for path, given in (("predictions", predictions), ("labels", truths)):
-                    sent = client.post(f"/v1/{path}", content=lines(given(case, events)))
-                    sent.raise_for_status()
-                deadline = time.monotonic() + 60
-                while time.monotonic() < deadline:
-                    # Each part is made anew when it has a share of the time.
-                    rows = client.get("/api/slices").json()["slices"]
-                    whole = client.get("/api/report").json()["report"]["metrics"][case.metric]
-                    alerts = client.get("/api/alerts").json()["alerts"]
-                    fires = all(one["state"] == "firing" for one in alerts)
-                    if fires and sum(row["support"] for row in rows) == whole["support"] == support:
-                        break
-                    time.sleep(0.05)
-                for name in ("report", "view", "slices", "alerts", "join", "predictions"):
-                    query = {"metric": case.metric} if name == "view" else {}
-                    answers[name] = client.get(f"/api/{name}", params=query).json()
-                answers["metrics"] = client.get("/metrics").text
-            runner.stop()
-
-        threading.Thread(target=talk).start()
-
-    run_service(chosen, started=ready)
-    whole = case.expected(events)
-    value = answers["report"]["report"]["metrics"][case.metric]["value"]
-    assert value == whole[case.metric]
-    assert answers["predictions"]["predictions"] is None
-    assert {one["state"] for one in answers["alerts"]["alerts"]} == {"firing"}
-    assert answers["join"]["join"]["joined"] == len(events)
-    families = {one.name: one for one in text_string_to_metric_families(answers["metrics"])}
-    shown = {
-        sample.labels["slice"]: sample.value
-        for sample in families["streameval_metric"].samples
-        if sample.labels["metric"] == case.metric and sample.labels["window"] == "all"
+    part = {"name": "slice", "window": "recent", "slice": {"country": "PT"}}
+    given: dict[str, Any] = {
+        name: (name, [json.dumps(row).encode() for row in of(case, rows)])
+        for name, of in (("predictions", predictions), ("labels", truths))
     }
-    assert shown["total"] == value
-    assert set(shown) == {"total", "country=PT", "country=DE"}
+    with opened(settings(**case.settings(alert=[alert, alert | part]))) as run:
+        run.runner.run([Lists(given, {}, InTurn(50))])
+    with serving(run.publisher.current()) as one:
+        shown = one.json("/api/report")["report"]["metrics"][case.metric]
+        families = text_string_to_metric_families(one.client.get("/metrics").text)
+        assert one.json("/api/predictions")["predictions"] is None
+        assert (
+            one.json(f"/api/view?metric={case.metric}")["report"]["metrics"][case.metric] == shown
+        )
+    assert shown["value"] == case.expected(rows)[case.metric]
+    assert shown["support"] == sum(row["weight"] for row in rows)
+    assert [one["state"] for one in run.data["alerts"]] == ["firing"] * 2
+    values = {
+        sample.labels["slice"]: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "streameval_metric"
+        and (sample.labels["metric"], sample.labels["window"]) == (case.metric, "all")
+    }
+    assert values.keys() == {"total", "country=PT", "country=DE"}
+    assert values["total"] == shown["value"]

@@ -159,35 +159,6 @@ def test_a_commit_whose_answer_was_lost_is_executed_once(address: str, executed:
         assert store.counters() == {"events": 3}
 
 
-def test_a_server_that_is_restarted_is_waited_for(address: str, postgres: Any) -> None:
-    with closing(open_store(address, KEYS)) as store:
-        with store.transaction():
-            store.set_counters({"events": 1})
-            postgres.kill()
-            starting = threading.Thread(target=postgres.start)
-            starting.start()
-            store.set_counters({"events": 2})
-        starting.join()
-        assert store.counters() == {"events": 2}
-
-
-def test_a_server_that_stays_away_is_an_error(
-    address: str, postgres: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.1)
-    with closing(open_store(address, KEYS)) as store:
-        postgres.kill()
-        try:
-            expected = r"cannot be reached: .*check that it is running"
-            with pytest.raises(StoreError, match=expected), store.transaction():
-                raise AssertionError("entered")
-        finally:
-            postgres.start()
-        with store.transaction():
-            store.set_counters({"events": 2})
-        assert store.counters() == {"events": 2}
-
-
 def test_units_share_a_connection(address: str) -> None:
     first = open_store(address, KEYS, unit="1", worker="one")
     second = open_store(address, KEYS, unit="2", worker="one", sibling=first)

@@ -74,11 +74,6 @@ def test_what_is_refused_and_how(text: str, message: str) -> None:
     assert refused.startswith("run.toml: ")
 
 
-def test_any_slice_is_of_the_slices_of_the_run() -> None:
-    alert = "[[alert]]\nname = 'a'\nmetric = 'accuracy'\nbelow = 0.5\nslice = 'any'\n"
-    assert 'alert[0].slice = "any" requires evaluator.slices' in refusal(SCORE + alert)
-
-
 TAKEN = [
     JOINED + "[files]\npredictions = ['a']\n[http]",
     JOINED + "[files]\npredictions = ['a']\n[kafka]\nlabels = 'b'\nproperties = "
@@ -129,7 +124,6 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     assert settings.store == "a b.db"
     assert settings.evaluator.slices == ["x", ["x", "y"]]
     assert settings.evaluator.positive is True
-    assert settings.kafka is not None
     assert settings.kafka.properties == {"bootstrap.servers": "localhost:9092", "client.id": "a=b"}
     assert settings.serve.listen == "127.0.0.1:0"
     assert settings.serve.token == "12345"

@@ -46,7 +46,6 @@ class Receiver:
                 elif answer == "hang up":
                     pass
                 else:
-                    assert isinstance(answer, int)
                     self.send_response(answer)
                     if 300 <= answer < 400:
                         self.send_header("Location", "/elsewhere")
@@ -237,24 +236,24 @@ def test_a_stop_cuts_repetitions_short_and_finishes_nothing(receive: Receive) ->
     assert hook.finished() == [3]
 
 
-def test_a_login_in_the_address(receive: Receive) -> None:
+@pytest.mark.parametrize(
+    ("url", "token", "header"),
+    [
+        ("http://me:pa%40ss@{}/x", None, "Basic bWU6cGFAc3M="),
+        ("env:URL", "env:TOKEN", "Bearer hunter2"),
+    ],
+)
+def test_where_a_login_comes_from(
+    receive: Receive, url: str, token: str | None, header: str
+) -> None:
     receiver = receive()
-    hook = Webhook(WebhookSettings(url=f"http://me:pa%40ss@{receiver.address}/x"))
+    known = {"env:URL": f"http://{receiver.address}/x", "env:TOKEN": "hunter2"}
+    settings = WebhookSettings(url=url.format(receiver.address), token=token)
+    hook = Webhook(settings, resolve=lambda value, key: known.get(value, value))
     hook.post(transitions(1)[0])
     path, headers, _ = receiver.next()
-    assert (path, headers["Authorization"]) == ("/x", "Basic bWU6cGFAc3M=")
+    assert (path, headers["Authorization"]) == ("/x", header)
     assert finished(hook, 1) == [1]
-
-
-def test_secrets_come_from_elsewhere(receive: Receive) -> None:
-    receiver = receive()
-    known = {"env:URL": f"http://{receiver.address}/y", "env:TOKEN": "hunter2"}
-    settings = WebhookSettings(url="env:URL", token="env:TOKEN")
-    hook = Webhook(settings, resolve=lambda value, key: known[value])
-    hook.post(transitions(1)[0])
-    path, headers, _ = receiver.next()
-    assert (path, headers["Authorization"]) == ("/y", "Bearer hunter2")
-    hook.close(LONG)
 
 
 @pytest.mark.parametrize(

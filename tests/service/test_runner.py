@@ -18,52 +18,37 @@ import pytest
 import streameval as se
 from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.events.time import iso_time
-from streameval.service.config.settings import (
-    CheckpointSettings,
-    Duration,
-    DurationOrZero,
-    EvaluatorSettings,
-    FieldSettings,
-    RunSettings,
-    ServeSettings,
-    WindowSettings,
-)
-from streameval.service.config.source_settings import FilesSettings
+from streameval.service.config.settings import RunSettings, ServeSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
-from streameval.service.publish.snapshot import Publisher, Snapshot
+from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
-from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
-from tests.support.run import Clock, Scripted, events, opened, snapshot_of
+from streameval.service.upkeep.settings_migration import migration_of
+from tests.support.run import Clock, Scripted, events, opened, settings, snapshot_of
+
+ALL = {"name": "all"}
+FEW = {"slices": ["country"], "metrics": ["accuracy", "roc_auc", "log_loss"]}
 
 
 class Bench:
     """A run over a file, that may be ended and begun again."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
+    def __init__(self, directory: Path, **tables: Any) -> None:
         self.file = directory / "events.jsonl"
         self.file.touch()
+        recent = {"name": "recent", "length": "10m", "pane": "5m", "lateness": "1h"}
         given: dict[str, Any] = {
             "store": str(directory / "run.db"),
-            "evaluator": EvaluatorSettings(slices=["country"]),
-            "window": [
-                WindowSettings(name="all"),
-                WindowSettings(
-                    name="recent",
-                    length=Duration("10m"),
-                    pane=Duration("5m"),
-                    lateness=DurationOrZero("1h"),
-                ),
-            ],
-            "fields": FieldSettings(score="score", time="time"),
-            "files": FilesSettings(records=[str(self.file)]),
+            "window": [ALL, recent],
+            "files": {"records": [str(self.file)]},
+            "checkpoint": None,
         }
-        self.settings = RunSettings(**{**given, **settings})
+        self.settings = settings(**given | tables)
         self.clock = Clock(1000.0)
         self.publisher = Publisher()
         self.ends = ExitStack()
@@ -75,9 +60,11 @@ class Bench:
         self.one = self.ends.enter_context(run)
         self.store, self.runner = self.one.store, self.one.runner
 
+    def change(self, **given: Any) -> None:
+        self.settings = msgspec.structs.replace(self.settings, **given)
+
     def run(self, *sources: Any) -> None:
-        assert self.settings.files is not None
-        files = FilesSource(self.settings.files, self.runner.positions)
+        files: Any = FilesSource(self.settings.files, self.runner.positions)  # type: ignore[arg-type]
         with closing(files):
             self.runner.run(sources or [files], until_end=True)
 
@@ -119,45 +106,9 @@ def records(start: int, count: int) -> list[bytes]:
     return [json.dumps(row).encode() for row in events(start + count)[start:]]
 
 
-def test_what_is_published(bench: Make) -> None:
-    run = bench()
-    run.append(*events(300))
-    run.run()
-    data = run.data
-    assert (data["task"], data["positive"], data["labels"]) == ("binary", 1, [0, 1])
-    about = {"immature": False, "as_of": data["at"], "late": 0.0, "max_scores": 65_536}
-    assert data["windows"] == [
-        {"name": "all", "kind": "cumulative", "spec": "all events", **about},
-        {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", **about},
-    ]
-    names = [(source["kind"], source["holds"]) for source in data["sources"]]
-    assert names == [("files", "records")]
-    assert set(data["series"]) == {"recent"}
-    series = data["series"]["recent"]
-    assert series["start"][-1] == "2026-01-01T04:55:00Z"
-    assert series["support"] == [5] * len(series["start"])
-    assert series["immature"] == [False] * (len(series["start"]) - 1) + [True]
-    assert len(series["metrics"]["accuracy"]) == len(series["start"])
-    # Whatever has a tile can be drawn over time.
-    assert set(series["metrics"]) == set(data["reports"]["recent"]["metrics"])
-    assert sum(map(sum, data["confusion"]["all"]["matrix"])) == 300
-    assert set(data["curves"]["all"]) == {"roc", "precision_recall", "calibration"}
-    (partition,) = data["partitions"]
-    assert partition["partition"] == f"files:{run.file}"
-    assert partition["position"]["offset"] == run.file.stat().st_size
-    assert (partition["records"], partition["lag"], partition["problem"]) == (300, 0, "")
-    assert partition["newest"] == "2026-01-01T04:59:00Z"
-    assert data["join"] is None
-    assert msgspec.convert(data, Snapshot) == run.publisher.current()
-
-
 def test_curves_and_classes_are_bounded(bench: Make) -> None:
-    run = bench(
-        evaluator=EvaluatorSettings(task="multiclass"),
-        fields=FieldSettings(y_pred="y_pred"),
-        window=[WindowSettings(name="all")],
-        intervals=False,
-    )
+    several = {"evaluator": {"task": "multiclass"}, "fields": {"y_pred": "y_pred"}}
+    run = bench(**several, window=[ALL], intervals=False)
     run.append(*({"y_true": f"c{n % 150}", "y_pred": f"c{n % 149}"} for n in range(300)))
     run.run()
     confusion = run.data["confusion"]["all"]
@@ -166,7 +117,7 @@ def test_curves_and_classes_are_bounded(bench: Make) -> None:
 
 
 def test_many_scores_make_a_thin_curve(bench: Make) -> None:
-    run = bench(evaluator=EvaluatorSettings(), window=[WindowSettings(name="all")])
+    run = bench(evaluator={}, window=[ALL])
     rng = random.Random(5)
     run.append(*({**row, "score": rng.random()} for row in events(3000, seconds=0)))
     run.run()
@@ -176,8 +127,7 @@ def test_many_scores_make_a_thin_curve(bench: Make) -> None:
 
 
 def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Path) -> None:
-    fields = FieldSettings(score="score", time="when")
-    run = bench(fields=fields)
+    run = bench(fields={"score": "score", "time": "when"})
     run.append(*events(20), "not json", '{"y_true": 1}')
     run.run()
     assert run.data["checkpoint"]["events"] == 0
@@ -185,9 +135,7 @@ def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Pa
     assert [row["place"] for row in run.rows][:1] == [run.file.stat().st_size - 14]
     assert run.data["quarantine"]["recent"][1]["raw"] == "not json"
     # The field's name was wrong; with the right one they can be read.
-    run.settings = msgspec.structs.replace(
-        run.settings, fields=FieldSettings(score="score", time="time")
-    )
+    run.change(fields=settings().fields)
     run.start()
     with run.store.transaction() as connection:
         assert mark_for_replay(connection, None) == (22, 0)
@@ -229,8 +177,7 @@ def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> Non
 
 
 def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
-    every = CheckpointSettings(every=Duration("1s"), events=100)
-    run = bench(checkpoint=every, intervals=False, evaluator=FEW)
+    run = bench(checkpoint={"every": "1s", "events": 100}, intervals=False, evaluator=FEW)
     numbers: list[int] = []
 
     class Source(Scripted):
@@ -373,9 +320,7 @@ class Steady(Scripted):
 
 def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
     """A runner with checkpoints after two records each, written by another thread."""
-    run.settings = msgspec.structs.replace(
-        run.settings, checkpoint=CheckpointSettings(every=Duration("1h"), events=2)
-    )
+    run.change(checkpoint=settings(checkpoint={"every": "1h", "events": 2}).checkpoint)
     run.start(submit=writer.submit)
     return run.runner
 
@@ -385,8 +330,7 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
     may_commit, counted = threading.Event(), threading.Event()
 
     def seen() -> tuple[int, int, int]:
-        current = run.publisher.current()
-        assert current is not None
+        current: Any = run.publisher.current()
         committed = Positions(run.store.read_connection()).partitions.get("a")
         return (
             current.checkpoint.events,
@@ -452,12 +396,9 @@ def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
     assert run.data["checkpoint"]["events"] == 1050
 
 
-def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
+def build(run: Bench, *, now: int = 0, force: bool = False) -> Any:
     """The next snapshot, without what is not of the evaluators."""
     return snapshot_of(run.runner._assembler.snapshots, now=now, force=force)
-
-
-FEW = EvaluatorSettings(slices=["country"], metrics=["accuracy", "roc_auc", "log_loss"])
 
 
 def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
@@ -469,7 +410,7 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     made = []
 
     def dear() -> Any:
-        run.clock.now += 3.0
+        run.clock.now += 0.5
         made.append(run.clock.now)
         return []
 
@@ -480,12 +421,13 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     # All but what is resampled, which has a share of its own.
     shares = [each for one, each, _ in snapshots._parts if one not in resampled]
     assert sum(shares) == pytest.approx(0.2)
-    for _ in range(200):
+    for _ in range(60):
         run.clock.now += 1.0
         snapshots.changed()
         build(run)
-    # Three seconds each, out of its share of the time.
-    assert len(made) in (1 + int(199 * share / 3), 2 + int(199 * share / 3))
+    # Half a second each, out of its share of the time.
+    assert len(made) in (1 + int(59 * share / 0.5), 2 + int(59 * share / 0.5))
+    assert len(made) > 2
     snapshots.changed()
     assert snapshots.stale
     build(run, force=True)
@@ -503,12 +445,12 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     made = part._make
 
     def dear() -> Any:
-        run.clock.now += 1.0
+        run.clock.now += 0.3
         return made()
 
     part._make = dear
     supports = set()
-    for number in range(80):
+    for number in range(40):
         evaluator.update(number % 2, score=0.25, slices={"country": "PT"})
         run.clock.now += 1.0
         snapshots.changed()
@@ -522,22 +464,24 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
         # Its time is that of the numbers, not that of the snapshot.
         assert data.windows[0].as_of == iso_time(support - 11) or number == 0
         supports.add(support)
-    assert 2 < len(supports) < 40
+    assert 2 < len(supports) < 20
 
 
-def settings_with(run: Bench, evaluator: Any = None, window: Any = None) -> RunSettings:
-    """The settings of a run with other limits of its evaluators or of its first window."""
-    first, *others = run.settings.window
-    return msgspec.structs.replace(
-        run.settings,
-        evaluator=msgspec.structs.replace(run.settings.evaluator, max_scores=evaluator),
-        window=[msgspec.structs.replace(first, max_scores=window), *others],
-    )
-
-
-def evolved(run: Bench, wanted: RunSettings) -> SettingsMigration:
+def migrated(run: Bench, wanted: RunSettings) -> Any:
     with run.store.reading() as connection:
         return migration_of("run.db", connection, wanted, 0)
+
+
+def evolved(run: Bench, evaluator: Any = None, window: Any = None, name: str = "all") -> Any:
+    """A run's store under other limits of its evaluators or of its first window."""
+    replace = msgspec.structs.replace
+    first, *others = run.settings.window
+    wanted = replace(
+        run.settings,
+        evaluator=replace(run.settings.evaluator, max_scores=evaluator),
+        window=[replace(first, max_scores=window, name=name), *others],
+    )
+    return migrated(run, wanted)
 
 
 @pytest.mark.parametrize(
@@ -547,17 +491,15 @@ def evolved(run: Bench, wanted: RunSettings) -> SettingsMigration:
 def test_another_limit_of_scores_is_refused(
     before: Any, after: Any, was: str, got: str, bench: Make
 ) -> None:
-    run = bench(evaluator=EvaluatorSettings(max_scores=before))
+    run = bench(evaluator={"max_scores": before} if before else {})
     run.append(*events(10))
     run.run()
     message = rf"^evaluator\.max_scores: run.db was begun with '{was}.*got '{got}.*another name"
     with pytest.raises(ConfigError, match=message):
-        evolved(run, settings_with(run, evaluator=after))
+        evolved(run, after)
     with pytest.raises(ConfigError, match=r"^window\.all\.max_scores: run.db was begun with"):
-        evolved(run, settings_with(run, evaluator=before, window=after))
-    named = settings_with(run, evaluator=before, window=after)
-    window = msgspec.structs.replace(named.window[0], name="new")
-    found = evolved(run, msgspec.structs.replace(named, window=[window, *named.window[1:]]))
+        evolved(run, before, after)
+    found = evolved(run, before, after, "new")
     assert [one.max_scores for one in found.settings.window] == [after, before or 65_536]
 
 
@@ -565,40 +507,36 @@ def test_another_limit_of_scores_is_refused(
 def test_a_stored_window_without_a_limit_in_the_settings_keeps_its_own(
     before: Any, bench: Make
 ) -> None:
-    run = bench(evaluator=EvaluatorSettings(max_scores=before))
+    run = bench(evaluator={"max_scores": before})
     run.append(*events(10))
     run.run()
-    found = evolved(run, settings_with(run))
+    found = evolved(run)
     assert [window.max_scores for window in found.settings.window] == [before, before]
     assert not found.changed
     grows = [f"window '{name}' keeps all scores, as it was begun" for name in ("all", "recent")]
     assert [line.partition(", and its")[0] for line in found.lines] == grows * (before == "exact")
-    assert evolved(run, settings_with(run, evaluator=before)).lines == []
+    assert evolved(run, before).lines == []
 
 
 def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
-    run = bench(
-        window=[WindowSettings(name="all", interval_sums=False)],
-        evaluator=EvaluatorSettings(max_scores="exact"),
-    )
-    run.append(*events(200))
+    run = bench(window=[ALL | {"interval_sums": False}], evaluator={"max_scores": "exact"})
+    rows = events(100) + events(100, seed=1)
+    run.append(*rows[:100])
     run.run()
     with run.store.transaction() as connection:
         assert connection.execute("DELETE FROM meta WHERE key = 'config.kept'").rowcount == 1
-    run.settings = msgspec.structs.replace(
-        run.settings, evaluator=EvaluatorSettings(), window=[WindowSettings(name="all")]
-    )
-    found = evolved(run, run.settings)
+    silent = settings(evaluator={}, window=[ALL])
+    run.change(evaluator=silent.evaluator, window=silent.window)
+    found = migrated(run, run.settings)
     assert found.changed
     assert (len(found.lines), found.drops) == (1, {})
     assert 'max_scores = "exact" leaves it so' in found.lines[0]
     found.apply(run.store)
     run.settings = found.settings
-    run.append(*events(200, seed=1))
+    run.append(*rows[100:])
     run.start()
     run.run()
     whole = se.Evaluator()
-    rows = events(200) + events(200, seed=1)
     whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
     evaluator = run.one.evaluators["all"]
     assert evaluator.plan == whole.plan
@@ -608,21 +546,15 @@ def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
 def test_what_bounded_scores_cannot_say_is_left_out(bench: Make) -> None:
     names = ["roc_auc", "average_precision", "log_loss", "break_even", "pr_gain_auc"]
     names += ["eleven_point_average_precision", "accuracy"]
-    run = bench(
-        evaluator=EvaluatorSettings(metrics=names),
-        window=[
-            WindowSettings(name="all", max_scores=1024),
-            WindowSettings(name="exact", max_scores="exact"),
-        ],
-    )
+    windows = [ALL | {"max_scores": 1024}, {"name": "exact", "max_scores": "exact"}]
+    run = bench(evaluator={"metrics": names}, window=windows)
     rng = random.Random(3)
     rows = [{**row, "score": rng.random()} for row in events(3000, seconds=0)]
     run.append(*rows)
     run.run()
     whole = se.Evaluator()
     whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
-    snapshot = run.publisher.current()
-    assert snapshot is not None
+    snapshot: Any = run.publisher.current()
     report = ENDPOINTS["/api/report"]
     answers = {
         name: msgspec.to_builtins(report.answer(snapshot, [("window", name)]))["report"]["metrics"]
@@ -647,25 +579,19 @@ def test_what_bounded_scores_cannot_say_is_left_out(bench: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "window"),
-    [
-        (FieldSettings(score="score", time="time", weight="weight"), WindowSettings(name="all")),
-        (
-            FieldSettings(score="score", time="time"),
-            WindowSettings(name="fade", half_life=Duration("1h")),
-        ),
-    ],
+    ("more", "window"), [({"weight": "weight"}, ALL), ({}, {"name": "fade", "half_life": "1h"})]
 )
 def test_weights_and_half_lives_have_intervals_in_a_new_run(
-    fields: FieldSettings, window: Any, bench: Make
+    more: dict[str, str], window: Any, bench: Make
 ) -> None:
-    run = bench(fields=fields, window=[window], evaluator=FEW)
+    given = {"fields": {"score": "score", "time": "time", **more}, "window": [window]}
+    run = bench(**given, evaluator=FEW)
     rng = random.Random(3)
     run.append(*({**row, "weight": rng.random() + 0.1} for row in events(300)))
     run.run()
     for name in ("accuracy", "roc_auc", "log_loss"):
-        value = run.data["reports"][window.name]["metrics"][name]
+        value = run.data["reports"][window["name"]]["metrics"][name]
         assert value["low"] < value["value"] < value["high"]
-    without = bench(fields=fields, window=[window], intervals=False, store=run.settings.store + "2")
+    without = bench(**given, intervals=False, store=run.settings.store + "2")
     without.run()
-    assert not any("weights" in n for n in without.one.evaluators[window.name].plan.keeps)
+    assert not any("weights" in n for n in without.one.evaluators[window["name"]].plan.keeps)

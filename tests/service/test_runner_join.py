@@ -10,24 +10,11 @@ from typing import Any
 
 import pytest
 
-from streameval.service.config.load import settings_from_text
-from streameval.service.config.settings import (
-    AlertSettings,
-    CheckpointSettings,
-    Duration,
-    DurationOrZero,
-    EvaluatorSettings,
-    FieldSettings,
-    JoinSettings,
-    RunSettings,
-    WindowSettings,
-)
+from streameval.service.config.settings import RunSettings
 from streameval.service.run.service import open_sources
-from streameval.service.upkeep.check import check_store
-from streameval.service.upkeep.copy import copy_store
 from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
-from tests.support.run import Lists, Partitions, Run, opened
+from tests.support.run import Lists, Partitions, Run, opened, settings
 
 METRICS = ["accuracy", "f1", "roc_auc", "log_loss"]
 COUNTS = (
@@ -44,24 +31,17 @@ COUNTS = (
 
 
 def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
+    hour = {"name": "hour", "length": "1h", "pane": "10m", "retain": "1d"}
     given: dict[str, Any] = {
         "store": str(directory / name),
         "intervals": False,
-        "evaluator": EvaluatorSettings(slices=["country"], metrics=METRICS),
-        "window": [
-            WindowSettings(name="all"),
-            WindowSettings(
-                name="hour", length=Duration("1h"), pane=Duration("10m"), retain=Duration("1d")
-            ),
-            WindowSettings(name="fading", half_life=Duration("30m")),
-        ],
-        "fields": FieldSettings(id="id", score="score", time="time"),
-        "join": JoinSettings(
-            wait=Duration("3h"), remember=DurationOrZero("1h"), hot=60, examples=4
-        ),
-        "checkpoint": CheckpointSettings(events=80),
+        "evaluator": {"slices": ["country"], "metrics": METRICS},
+        "window": [{"name": "all"}, hour, {"name": "fading", "half_life": "30m"}],
+        "fields": {"id": "id", "score": "score", "time": "time"},
+        "join": {"wait": "3h", "remember": "1h", "hot": 60, "examples": 4},
+        "checkpoint": {"events": 80},
     }
-    return RunSettings(**{**given, **more})
+    return settings(**{**given, **more})
 
 
 def partitions(seed: int, count: int) -> Partitions:
@@ -75,10 +55,10 @@ def partitions(seed: int, count: int) -> Partitions:
 
 
 def run(
-    settings: RunSettings, lists: Partitions, rng: random.Random, stop: int = 0
+    chosen: RunSettings, lists: Partitions, rng: random.Random, stop: int = 0
 ) -> tuple[Run, dict[str, Any]]:
     """One run to the end, or until so many reads; and what it published last."""
-    with opened(settings) as one:
+    with opened(chosen) as one:
         source = Lists(lists, one.runner.positions, rng, stop)
         one.runner.run([source])
         assert source.durable == one.runner.positions
@@ -89,20 +69,17 @@ def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path) -> Non
     rng = random.Random(0)
     lists = {
         name: (kind, [_without_country(line, rng) for line in lines])
-        for name, (kind, lines) in partitions(0, 200).items()
+        for name, (kind, lines) in partitions(0, 160).items()
     }
-    every = CheckpointSettings(every=Duration("1h"), events=70)
-    whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
-    plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings(metrics=METRICS))
+    _, data = run(settings_in(tmp_path, "a.db"), lists, random.Random(1))
+    plain = settings_in(tmp_path, "b.db", evaluator={"metrics": METRICS})
     _, without = run(plain, lists, random.Random(2))
-    again, _ = run(settings_in(tmp_path, "c.db"), lists, random.Random(3))
-    assert again.states == whole.states
     assert data["reports"] == without["reports"]
     assert data["join"]["corrected"] == without["join"]["corrected"] > 1
     assert data["quarantine"]["reasons"] == without["quarantine"]["reasons"]
     supports = {row["name"]: row["support"] for row in data["slices"]["all"]}
     assert sum(supports.values()) == data["reports"]["all"]["metrics"]["accuracy"]["support"]
-    assert supports["country=(missing)"] > 50
+    assert supports["country=(missing)"] > 40
 
 
 def _without_country(line: bytes, rng: random.Random) -> bytes:
@@ -119,10 +96,10 @@ def _without_country(line: bytes, rng: random.Random) -> bytes:
 
 
 def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
-    lists = partitions(0, 300)
+    lists = partitions(0, 200)
     rng = random.Random(0)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
-    every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 60))
+    every = {"every": "1h", "events": rng.randrange(20, 60)}
     broken = settings_in(tmp_path, "broken.db", checkpoint=every)
     kills = 0
     while True:
@@ -181,49 +158,12 @@ def check_examples(lists: Partitions, data: dict[str, Any]) -> None:
         assert min(one["time"] for one in cell["newest"]) >= data["series"]["hour"]["start"][-6:][0]
 
 
-def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any) -> None:
-    lists = partitions(7, 200)
-    rng = random.Random(7)
-    whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
-    address = postgres.address("joined")
-    # Few events to a checkpoint: on a busy machine it is delayed by several times as many.
-    often = CheckpointSettings(every=Duration("1h"), events=20)
-    broken = settings_in(tmp_path, "", store=address, checkpoint=often)
-    kills = 0
-    while True:
-        try:
-            again, second = run(broken, lists, rng, stop=rng.randrange(4, 10))
-            break
-        except KeyboardInterrupt:
-            kills += 1
-    assert kills > 1
-    assert again.states == whole.states
-    assert again.runner.positions == whole.runner.positions
-    assert {name: second["join"][name] for name in COUNTS} == {
-        name: first["join"][name] for name in COUNTS
-    }
-    assert second["quarantine"]["reasons"] == first["quarantine"]["reasons"]
-    checked = check_store(address)
-    copied = copy_store(address, str(tmp_path / "copied.db"))
-    assert copied == checked
-    assert copied.entries
-    # Either one goes on where it was, and reads nothing twice.
-    more = {**lists, "labels/0": ("labels", [*lists["labels/0"][1], *lists["labels/0"][1][:50]])}
-    ends = [
-        run(settings, more, random.Random(1))
-        for settings in (broken, settings_in(tmp_path, "copied.db"))
-    ]
-    assert ends[0][0].states == ends[1][0].states
-    assert ends[0][1]["join"]["duplicate_labels"] > second["join"]["duplicate_labels"]
-
-
 def test_what_cannot_be_taken_back_exactly_is_not_counted(tmp_path: Path) -> None:
     record = '{"id": %d, "score": 0.9, "y_true": 1, "time": %d, "w": %s, "country": "PT"}'
     lines = [record % (1, 5, 1), record % (2, 6, 1.5), record % (3, 7, 2)]
     lists: Partitions = {"a": ("records", [line.encode() for line in lines])}
-    fields = FieldSettings(id="id", score="score", time="time", time_unit="s", weight="w")
-    settings = settings_in(tmp_path, "run.db", fields=fields)
-    one, data = run(settings, lists, random.Random(0))
+    fields = {"id": "id", "score": "score", "time": "time", "time_unit": "s", "weight": "w"}
+    one, data = run(settings_in(tmp_path, "run.db", fields=fields), lists, random.Random(0))
     assert one.evaluators["all"].confusion.total == 3
     (row,) = data["quarantine"]["recent"]
     assert row["detail"].startswith("weight: expected a whole number, so that a corrected label")
@@ -236,36 +176,21 @@ def test_an_alert_fires_once_and_is_remembered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "streameval")
-    lists = partitions(1, 200)
-    alert = AlertSettings(name="low", metric="accuracy", below=0.99, slice={"country": "<b>"})
+    lists = partitions(1, 100)
+    alert = {"name": "low", "metric": "accuracy", "below": 0.99, "slice": {"country": "<b>"}}
     for _ in range(2):
-        settings = settings_in(tmp_path, "run.db", alert=[alert])
-        _, data = run(settings, lists, random.Random(0))
+        _, data = run(settings_in(tmp_path, "run.db", alert=[alert]), lists, random.Random(0))
         (state,) = data["alerts"]
-        assert (state["state"], state["slice"], state["bound"]) == (
-            "firing",
-            "country=<b>",
-            "below 0.99",
-        )
+        assert (state["state"], state["slice"]) == ("firing", "country=<b>")
     told = [record.getMessage() for record in caplog.records if "alert" in record.getMessage()]
     assert len(told) == 1
     assert told[0].startswith("alert firing: low: accuracy is 0.")
 
 
 def test_topics_of_predictions_and_labels_are_read_in_turn(tmp_path: Path) -> None:
-    settings = settings_from_text(
-        f"""
-        store = "{tmp_path}/run.db"
-        fields = {{ id = "id", score = "score" }}
-        join = {{ wait = "1h" }}
-        [kafka]
-        predictions = "p"
-        labels = "l"
-        [kafka.properties]
-        "bootstrap.servers" = "127.0.0.1:{free_port()}"
-        """
-    )
-    sources = open_sources(settings, {})
+    server = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    topics = {"predictions": "p", "labels": "l", "properties": server}
+    sources = open_sources(settings_in(tmp_path, "run.db", files=None, kafka=topics), {})
     told = [[status.partition for status in source.status()] for source in sources]
     for source in sources:
         source.close()

@@ -51,6 +51,8 @@ ASKED = [
     "/api/series/accuracy?slice=country%3DC13",
     "/api/confusion?slice=country%3DC13",
     "/api/examples",
+    "/api/comparison?window=1h",
+    "/api/comparison?slice=country%3DC13",
     "/api/slices",
     "/api/slices?sort=accuracy&order=best&min_support=100&q=c&offset=1&limit=3",
     "/api/quarantine",
@@ -71,6 +73,7 @@ REFUSED = [
     ("/api/curves/roc?slice=nope", 404),
     ("/api/series/accuracy?slice=nope", 404),
     ("/api/confusion?slice=nope", 404),
+    ("/api/comparison?slice=nope", 404),
     ("/api/slices?slice=nope", 400),
     ("/api/view?metric=nope", 400),
     ("/api/report?window=nope", 400),
@@ -95,7 +98,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serving(published_data(slices=60, classes=2)) as it:
+    with serving(published_data(slices=60, classes=2, models=2)) as it:
         yield it
 
 
@@ -349,8 +352,7 @@ def test_the_largest_classes_of_a_confusion_matrix(multiclass: Running) -> None:
 
 def test_every_class_is_listed_beside_the_matrix(multiclass: Running) -> None:
     answer = multiclass.json("/api/confusion?limit=7")
-    newest = multiclass.publisher.current()
-    assert newest is not None
+    newest: Any = multiclass.publisher.current()
     assert [row["label"] for row in answer["classes"]] == newest.labels
     assert len(answer["classes"]) == len(answer["labels"]) + answer["left_out"] == 140
 
@@ -438,13 +440,8 @@ def test_a_partition_with_a_problem_is_not_caught_up() -> None:
 def test_alive_while_the_loop_makes_steps() -> None:
     seconds = 0.0
     progress = Progress(lambda: seconds)
-    server = Server(
-        ServeSettings(listen=Address("127.0.0.1:0")),
-        None,
-        SamplePublisher(None),
-        None,
-        progress=progress,
-    )
+    settings = ServeSettings(listen=Address("127.0.0.1:0"))
+    server = Server(settings, None, SamplePublisher(None), None, progress=progress)
     try:
         assert fetch("GET", f"{server.url}livez").json() == {"alive": True}
         progress.step()
@@ -483,7 +480,6 @@ def test_probes_are_answered_on_ipv6_and_beside_silent_clients() -> None:
         probes(ServeSettings(probes=Address("[::1]:0")), Progress(lambda: 0.0)) as url,
         ExitStack() as stack,
     ):
-        assert url is not None
         port = int(url.rpartition(":")[2].strip("/"))
         assert url == f"http://[::1]:{port}/"
         before = threading.active_count()

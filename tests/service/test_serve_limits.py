@@ -131,7 +131,6 @@ def test_healthz_needs_no_thread() -> None:
 
     with serving() as running:
         newest = running.publisher.current()
-        assert newest is not None
         slow: Any = Slow(newest.reports)
         running.publisher.publish(msgspec.structs.replace(newest, reports=slow))
         request = b"GET /api/report HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -204,7 +203,6 @@ def test_a_client_that_comes_while_the_server_stops_raises_nothing(
     for _ in range(3):
         with serving() as running, socket.socket() as client:
             loop = running.server._loop
-            assert loop is not None
             held, go_on = threading.Event(), threading.Event()
             loop.call_soon_threadsafe(lambda held=held, go_on=go_on: (held.set(), go_on.wait()))
             held.wait()

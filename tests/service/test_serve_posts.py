@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from streameval.service.config.source_settings import HttpSettings
@@ -45,23 +44,6 @@ def test_posts_reach_the_inbox(tmp_path: Path) -> None:
         found = read_all(inbox)
     assert [line.strip() for line in found["http:predictions"]] == lines
     assert [json.loads(line) for line in found["http:labels"]] == [{"id": 1, "y_true": HOSTILE[1]}]
-    inbox.close()
-
-
-def test_many_clients_at_once_lose_nothing(tmp_path: Path) -> None:
-    inbox = Inbox(tmp_path / "inbox")
-    with serving(inbox=inbox) as running:
-
-        def post(worker: int) -> None:
-            with httpx.Client(verify=False, base_url=running.server.url) as client:
-                for number in range(20):
-                    body = "".join(f'{{"id":"{worker}/{number}/{n}"}}\n' for n in range(50))
-                    assert client.post("/v1/predictions", content=body).status_code == 202
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(post, range(4)))
-        ids = {json.loads(line)["id"] for line in read_all(inbox)["http:predictions"]}
-    assert len(ids) == 4 * 20 * 50
     inbox.close()
 
 
@@ -121,13 +103,6 @@ def test_json_that_is_no_object_is_refused(body: bytes) -> None:
         assert running.inbox.posts == []
 
 
-def test_compressed_bodies_are_refused() -> None:
-    with serving() as running:
-        headers = {"content-encoding": "gzip"}
-        response = running.client.post("/v1/labels", content=b"\x1f\x8b", headers=headers)
-        assert response.status_code == 415
-
-
 @pytest.mark.parametrize("fault", ["full", "broken"])
 def test_a_full_inbox_or_disk_is_to_be_tried_again(fault: str) -> None:
     box = Box()
@@ -160,17 +135,6 @@ def test_a_slow_disk_delays_no_other_request() -> None:
             box.go_on.set()
             assert [post.result().status_code for post in posts] == [202, 202]
         assert running.client.post("/v1/labels", content=body).status_code == 202
-
-
-def test_a_body_that_does_not_come_is_given_up() -> None:
-    limits = LIMITS._replace(body_seconds=0.2)
-    with serving(limits=limits) as running:
-        answer = raw(
-            running.server.url,
-            b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{}",
-        )
-        assert answer.startswith(b"HTTP/1.1 408 ")
-        assert running.inbox.posts == []
 
 
 def test_a_run_without_http_takes_no_posts() -> None:
@@ -211,8 +175,8 @@ def test_only_posts_are_taken() -> None:
         assert running.inbox.posts == []
 
 
-def malformed(rng: random.Random) -> tuple[int, bytes]:
-    """A request that is wrong in one of many ways, and the status it deserves."""
+def malformed(rng: random.Random) -> list[tuple[int, bytes]]:
+    """A request that is wrong in each of many ways, and the status it deserves."""
     # Never UTF-8, whatever else it is.
     body = bytes(rng.randrange(256) for _ in range(rng.randrange(60))) + b"\xff"
     start = b"POST /v1/predictions HTTP/1.1\r\nConnection: close\r\n"
@@ -221,7 +185,7 @@ def malformed(rng: random.Random) -> tuple[int, bytes]:
     length = b"Content-Length: %d\r\n" % len(body)
     rest = length + b"\r\n" + body
     deep = b'{"a":\n' * 1000
-    makers: list[tuple[int, bytes]] = [
+    return [
         (400, good + rest),
         (400, good + b"Transfer-Encoding: chunked\r\n\r\n1\r\n\xff\r\n0\r\n\r\n"),
         (400, good + b"Content-Type: application/json\r\n" + rest),
@@ -245,16 +209,16 @@ def malformed(rng: random.Random) -> tuple[int, bytes]:
         (415, good + b"Content-Encoding: br\r\n" + rest),
         (400, b"\xff" + body.replace(b"\n", b"") + b"\r\n\r\n"),
     ]
-    return rng.choice(makers)
 
 
-def test_hundreds_of_malformed_requests() -> None:
+def test_malformed_requests() -> None:
     http = HttpSettings(max_body_bytes=1_000_000, max_line_bytes=1000)
     limits = LIMITS._replace(body_seconds=0.2)
     rng = random.Random(5)
     with serving(http=http, limits=limits) as running:
         url = running.server.url
-        requests = [malformed(rng) for _ in range(300)]
+        requests = [one for _ in range(4) for one in malformed(rng)]
+        rng.shuffle(requests)
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda request: raw(url, request[1]), requests))
         wrong = [
@@ -265,7 +229,7 @@ def test_hundreds_of_malformed_requests() -> None:
         assert wrong == []
         # Clients that break off, too.
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda request: raw(url, request[1], close=True), requests[:60]))
+            list(pool.map(lambda request: raw(url, request[1], close=True), requests[:44]))
         assert running.inbox.posts == []
         assert running.client.post("/v1/labels", content=b"{}").status_code == 202
         assert running.json("/api/report")["sequence"] == 1

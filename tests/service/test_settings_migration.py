@@ -6,7 +6,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,32 +26,20 @@ from streameval.service.config.evaluators import (
     window_spec_of,
     with_stored_defaults,
 )
-from streameval.service.config.settings import (
-    AlertSettings,
-    Duration,
-    DurationOrZero,
-    EvaluatorSettings,
-    FieldSettings,
-    JoinSettings,
-    RunSettings,
-    WindowSettings,
-)
+from streameval.service.config.settings import RunSettings
 from streameval.service.run.reload import while_running
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.service.upkeep.settings_migration import migration_of
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Panes
+from tests.support import run as build
 from tests.support.run import KEPT, InTurn, Lists, Partitions, opened
 
 MINUTE = 60_000_000
 START = 1_700_000_000_000_000
 
-WINDOWS = {
-    "all": WindowSettings(name="all"),
-    "day": WindowSettings(name="day"),
-    "fade": WindowSettings(name="fade", half_life=Duration("1h")),
-}
+WINDOWS = {"all": {}, "day": {}, "fade": {"half_life": "1h"}}
 LENGTHS = [("20m", None), ("1h", None), ("20m", "9h"), ("3h", "12h")]
 SLICES: list[Any] = ["country", "device", ["country", "device"]]
 METRICS: list[list[str] | None] = [
@@ -174,7 +162,7 @@ Parts = dict[tuple[Any, int, str], Any]
 """Slice (or ()), number of a pane or epoch, name of a state -> what it holds, if anything."""
 
 
-def expected(model: Model, now: RunSettings, window: WindowSettings) -> Parts:
+def expected(model: Model, now: RunSettings, window: Any) -> Parts:
     """What a window should hold."""
     inside = model.of_window(window.name, now)
     groups: dict[tuple[Any, ...], list[Event]] = {(): inside}
@@ -250,6 +238,8 @@ def go_on(
 ) -> dict[str, se.Evaluator]:
     """Run until everything is read; the run's evaluators."""
     with opened(now) as run:
+        if rng is not None:
+            run.runner._publisher = None  # as where nothing is served
         run.runner.run([Lists(lists, run.runner.positions, rng or InTurn())])
         assert run.runner._unit.quarantine.published()["reasons"] == {}
         evaluators = run.evaluators
@@ -333,43 +323,33 @@ class World:
         self.now = now
 
 
+def run_of(directory: Path, fields: dict[str, Any], **tables: Any) -> RunSettings:
+    """The settings of a run with this store, by default of one window of complete records."""
+    plain = {"evaluator": {}, "window": [{"name": "all"}], "checkpoint": None}
+    return build.settings(store=str(directory / "run.db"), fields=fields, **plain | tables)
+
+
+SCORED = {"id": "id", "score": "score", "time": "time", "time_unit": "us"}
+
+
 def settings_of(
     directory: Path,
     joined: bool,
     *,
     windows: Collection[str] = ("all",),
     recent: tuple[str, str | None] | None = None,
-    slices: Iterable[Any] = (),
-    threshold: float = 0.5,
-    metrics: list[str] | None = None,
-    bins: int = 10,
     limit: Any = None,
+    **evaluator: Any,
 ) -> RunSettings:
-    kept_windows = [WINDOWS[name] for name in windows]
+    given: list[dict[str, Any]] = [{"name": name, **WINDOWS[name]} for name in windows]
     if recent is not None:
         length, retain = recent
-        kept_windows.append(
-            WindowSettings(
-                name="recent",
-                length=Duration(length),
-                pane=Duration("10m"),
-                lateness=DurationOrZero("6h"),
-                retain=Duration(retain),
-            )
-        )
-    return RunSettings(
-        store=str(directory / "run.db"),
-        evaluator=EvaluatorSettings(
-            slices=list(slices),
-            threshold=threshold,
-            metrics=metrics,
-            bins=bins,
-            max_scores=limit,
-        ),
-        window=kept_windows,
-        fields=FieldSettings(id="id", score="score", time="time", time_unit="us"),
-        join=JoinSettings(wait=Duration("30d"), remember=DurationOrZero("30d")) if joined else None,
-    )
+        given.append({"name": "recent", "length": length, "pane": "10m", "lateness": "6h"})
+        given[-1] |= {"retain": retain} if retain else {}
+    options = {key: one for key, one in evaluator.items() if one is not None}
+    options |= {} if limit is None else {"max_scores": limit}
+    join = {"join": {"wait": "30d", "remember": "30d"}} if joined else {}
+    return run_of(directory, SCORED, window=given, evaluator=options, **join)
 
 
 @st.composite
@@ -472,22 +452,16 @@ def feed(lists: Partitions, name: str, *records: Mapping[str, Any]) -> None:
 
 def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) -> None:
     """Columns that are kept of later predictions only: the earlier ones have fewer."""
-    labels_only = RunSettings(
-        store=str(tmp_path / "run.db"),
-        evaluator=EvaluatorSettings(slices=["country"]),
-        fields=FieldSettings(id="id", y_pred="p", time="t", time_unit="us"),
-        join=JoinSettings(wait=Duration("1h"), remember=DurationOrZero("1h")),
-    )
+    fields = {"id": "id", "y_pred": "p", "time": "t", "time_unit": "us"}
+    join = {"wait": "1h", "remember": "1h"}
+    labels_only = run_of(tmp_path, fields, evaluator={"slices": ["country"]}, join=join)
     lists = pairs()
     shared = {"country": "PT", "device": "x", "score": 0.5}
     feed(lists, "p", *({"id": n, "p": True, "t": START + n, **shared} for n in range(4)))
     feed(lists, "l", *({"id": n, "y_true": True, "t": START + n} for n in range(2)))
     go_on(labels_only, lists)
-    scored = msgspec.structs.replace(
-        labels_only,
-        evaluator=EvaluatorSettings(slices=["device", "country"]),
-        fields=FieldSettings(id="id", y_pred="p", score="score", time="t", time_unit="us"),
-    )
+    sliced = {"slices": ["device", "country"]}
+    scored = run_of(tmp_path, fields | {"score": "score"}, evaluator=sliced, join=join)
     lines, drops = migrate(scored)
     assert [
         line.partition(" begins now: it holds predictions from 2023-11-14")[0] for line in lines
@@ -519,11 +493,7 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
 
 def many(directory: Path, **given: Any) -> RunSettings:
     """A run of several classes over complete records."""
-    return RunSettings(
-        store=str(directory / "run.db"),
-        evaluator=EvaluatorSettings(task="multiclass", **given),
-        fields=FieldSettings(proba="q"),
-    )
+    return run_of(directory, {"proba": "q"}, evaluator={"task": "multiclass", **given})
 
 
 def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None:
@@ -544,12 +514,7 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
     more = [("c", {"c": 1.0}), ("c", {"b": 1.0})]
     feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in more))
     evaluator = go_on(wider, lists)["all"]
-    whole = se.Evaluator(
-        "multiclass",
-        labels=["a", "b", "c"],
-        metrics=["accuracy"],
-        **KEPT,
-    )
+    whole = se.Evaluator("multiclass", labels=["a", "b", "c"], metrics=["accuracy"], **KEPT)
     for label, shares in rows + more:
         whole.update(label, proba=shares)
     assert evaluator == whole
@@ -562,12 +527,7 @@ def test_scores_that_are_no_probabilities_stay_so(tmp_path: Path) -> None:
     options: dict[str, Any] = {"labels": ["a", "b"], "metrics": ["accuracy", "roc_auc_ovr"]}
     scores = many(tmp_path, **options, probabilities=False)
     evaluator = go_on(scores, lists)["all"]
-    whole = se.Evaluator(
-        "multiclass",
-        **options,
-        probabilities=False,
-        **KEPT,
-    )
+    whole = se.Evaluator("multiclass", **options, probabilities=False, **KEPT)
     for label, shares in rows:
         whole.update(label, score=shares)
     assert evaluator == whole
@@ -586,31 +546,27 @@ def test_probabilities_stay_so(tmp_path: Path) -> None:
         migrate(many(tmp_path, labels=["a", "b"], probabilities=False))
 
 
-def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:
-    written = RunSettings(
-        evaluator=EvaluatorSettings(max_scores=2048),
-        window=[WindowSettings(name="old"), WindowSettings(name="own", max_scores=4096)],
-    )
-    now = with_stored_defaults(written, {"old": RetentionOptions(2048, interval_sums=False)})
+def test_what_windows_keep_stays_while_a_run_reads_its_file_again(tmp_path: Path) -> None:
+    windows = [{"name": "old"}, {"name": "own", "max_scores": 4096}]
+
+    def written(most: int) -> RunSettings:
+        return run_of(tmp_path, {"score": "s"}, evaluator={"max_scores": most}, window=windows)
+
+    now = with_stored_defaults(written(2048), {"old": RetentionOptions(2048, interval_sums=False)})
     assert [window.interval_sums for window in now.window] == [False, True]
-    silent = msgspec.structs.replace(written, intervals=False)
+    silent = msgspec.structs.replace(written(2048), intervals=False)
     changed, later = while_running(now, silent)
     assert (changed.intervals, changed.window, later) == (False, now.window, [])
-    other = msgspec.structs.replace(written, evaluator=EvaluatorSettings(max_scores=1024))
-    assert while_running(now, other)[1] == ["evaluator.max_scores", "window"]
+    assert while_running(now, written(1024))[1] == ["evaluator.max_scores", "window"]
 
 
 def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: Path) -> None:
     def limited(**given: Any) -> RunSettings:
-        return RunSettings(
-            store=str(tmp_path / "run.db"),
-            evaluator=EvaluatorSettings(max_scores=1024, **given),
-            fields=FieldSettings(score="score"),
-        )
+        return run_of(tmp_path, {"score": "score"}, evaluator={"max_scores": 1024, **given})
 
     lists = records()
     rng = random.Random(0)
-    rows = [{"y_true": rng.random() < 0.5, "score": rng.random(), "c": "x"} for _ in range(3000)]
+    rows = [{"y_true": rng.random() < 0.5, "score": rng.random(), "c": "x"} for _ in range(1500)]
     feed(lists, "r", *rows)
     go_on(limited(), lists)
     sliced = limited(slices=["c"])
@@ -629,13 +585,12 @@ def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: 
 
 
 def test_bounds_of_several_classes_hold_after_corrections_and_a_restart(tmp_path: Path) -> None:
-    now = RunSettings(
-        store=str(tmp_path / "run.db"),
-        evaluator=EvaluatorSettings(
-            task="multiclass", max_scores=1024, metrics=["accuracy", "roc_auc_ovr"]
-        ),
-        fields=FieldSettings(id="id", proba="p", time="time", time_unit="us"),
-        join=JoinSettings(wait=Duration("30d")),
+    metrics = ["accuracy", "roc_auc_ovr"]
+    now = run_of(
+        tmp_path,
+        {"id": "id", "proba": "p", "time": "time", "time_unit": "us"},
+        evaluator={"task": "multiclass", "max_scores": 1024, "metrics": metrics},
+        join={"wait": "30d"},
     )
     lists: Partitions = {"predictions": ("predictions", []), "labels": ("labels", [])}
     rng = random.Random(2)
@@ -657,7 +612,7 @@ def test_bounds_of_several_classes_hold_after_corrections_and_a_restart(tmp_path
             running = run.evaluators["all"]
             with run.store.reading() as connection:
                 restarted = merged_windows(connection)["all"]
-        exact = se.Evaluator("multiclass", metrics=["accuracy", "roc_auc_ovr"])
+        exact = se.Evaluator("multiclass", metrics=metrics)
         for label, shares in kept.values():
             exact.update(label, proba=shares)
         for evaluator in (running, restarted):
@@ -685,12 +640,8 @@ def test_sums_of_scores_that_need_more_begin_anew_once_confirmed(tmp_path: Path)
 
 def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
     def few(most: int, window: str = "all") -> RunSettings:
-        return RunSettings(
-            store=str(tmp_path / "run.db"),
-            evaluator=EvaluatorSettings(slices=["k"], max_slices=most),
-            window=[WindowSettings(name=window)],
-            fields=FieldSettings(score="s"),
-        )
+        options = {"slices": ["k"], "max_slices": most}
+        return run_of(tmp_path, {"score": "s"}, evaluator=options, window=[{"name": window}])
 
     lists = records()
     feed(lists, "r", *({"y_true": True, "s": 0.5, "k": n} for n in range(3)))
@@ -705,24 +656,9 @@ def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
     assert set(migrate(few(5, "whole"))[1]) == {"window.all"}
 
 
-def test_another_pane_needs_another_name(tmp_path: Path) -> None:
-    def of_panes(name: str, length: str, pane: str) -> RunSettings:
-        window = WindowSettings(name=name, length=Duration(length), pane=Duration(pane))
-        fields = FieldSettings(score="s", time="t")
-        return RunSettings(store=str(tmp_path / "run.db"), window=[window], fields=fields)
-
-    lists = records()
-    feed(lists, "r", {"y_true": True, "s": 0.5, "t": "2026-01-01T00:00:00Z"})
-    go_on(of_panes("w", "1h", "10m"), lists)
-    with pytest.raises(ConfigError, match=r"^window\.w\.pane: .*give the window another name"):
-        migrate(of_panes("w", "1h", "20m"))
-    migrate(of_panes("w", "2h", "10m"))
-    migrate(of_panes("other", "1h", "20m"))
-
-
 def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> None:
     go_on(many(tmp_path), {"r": ("records", [])})
-    other = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="s"))
+    other = run_of(tmp_path, {"score": "s"})
     assert migrate(other)[0] == ["no record was read before: all settings are taken over"]
     lists = records()
     feed(lists, "r", {"y_true": True, "s": 0.5})
@@ -731,11 +667,8 @@ def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> Non
 
 def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
     def watched(*names: str) -> RunSettings:
-        return RunSettings(
-            store=str(tmp_path / "run.db"),
-            fields=FieldSettings(score="s"),
-            alert=[AlertSettings(name=name, metric="f1", below=0.5) for name in names],
-        )
+        alerts = [{"name": name, "metric": "f1", "below": 0.5} for name in names]
+        return run_of(tmp_path, {"score": "s"}, alert=alerts)
 
     lists = records()
     for names, told in (

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import random
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import streameval as se
 from streameval.errors import ConfigError
@@ -25,9 +20,6 @@ from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.publish.builder import SnapshotBuilder
-from streameval.service.publish.snapshot import Snapshot, Value
-from streameval.service.run.service import run_service
-from streameval.service.run.worker import Runner
 from streameval.service.store.valid_from import ValidFrom
 from streameval.uncertainty.multiple_testing import holm
 from tests.support import run
@@ -40,7 +32,6 @@ from tests.support.run import (
     configure,
     exported,
     labels_of,
-    lines,
     predictions_of,
     settings,
     snapshot_of,
@@ -175,26 +166,28 @@ def test_other_models_need_a_new_store_and_windows_may_change(here: Path, comman
     assert sum(Comparison.from_bytes(found["other.comparison"]).arrivals.values()) == 100
 
 
-def published(
-    changes: dict[str, Any] = SETTINGS, metrics: list[str] = METRICS
-) -> tuple[SnapshotBuilder, Snapshot, Comparison]:
+def published(changes: dict[str, Any] = SETTINGS, metrics: list[str] = METRICS) -> Any:
     """The builder of a run's snapshots, one of them, and the counts of its first window."""
     chosen = settings(**{**changes, **of_models(changes, metrics=metrics)})
     evaluations = open_evaluators(chosen)
     for evaluation in evaluations.values():
         counted(evaluation, events(400))
     builder = SnapshotBuilder(chosen, evaluations, ValidFrom(), lambda: 1e9)
-    whole = evaluations["all"]
-    assert isinstance(whole, Comparison)
-    return builder, snapshot_of(builder, now=1_000_000), whole
+    return builder, snapshot_of(builder, now=1_000_000), evaluations["all"]
+
+
+@pytest.fixture(scope="module")
+def usual() -> Any:
+    """Such a run, for tests that only read."""
+    return published()
 
 
 def number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def test_the_snapshot_holds_every_difference_and_the_reference_is_the_run() -> None:
-    builder, snapshot, whole = published()
+def test_the_snapshot_holds_every_difference_and_the_reference_is_the_run(usual: Any) -> None:
+    builder, snapshot, whole = usual
     assert snapshot.reports["all"].metrics["accuracy"].value == whole["champion"]["accuracy"]
     found = snapshot.comparison["all"]
     assert (found.models, found.level, found.as_of) == ([*MODELS], 0.95, "1970-01-01T00:00:01Z")
@@ -218,7 +211,6 @@ def test_the_snapshot_holds_every_difference_and_the_reference_is_the_run() -> N
         row.difference.p_adjusted for row in slices
     ]
     opened = builder.open_slice(snapshot, "all", "country=PT", "comparison")
-    assert opened is not None
     one = next(d for d in opened.comparison["all"].differences if d.metric == "accuracy")
     view = whole.slices()[("country", "PT"),]
     assert one.value == view.difference("accuracy").value
@@ -240,8 +232,7 @@ THIRD["fields"] = {"score": SCORES | {"third": "s3"}, "time": "time"}
 
 def of_three(chosen: RunSettings) -> Comparison:
     """Counts of three models, the last of which reverses the scores of the first."""
-    whole = open_evaluators(chosen)["all"]
-    assert isinstance(whole, Comparison)
+    whole: Any = open_evaluators(chosen)["all"]
     for row in events(300):
         scores = {model: row[field] for model, field in SCORES.items()}
         scores["third"] = 1 - row["score"]
@@ -260,22 +251,9 @@ def test_many_challengers_are_adjusted_together() -> None:
     assert len(found.slices) == 4
 
 
-def test_the_api_answers_the_comparison_and_null_of_one_model() -> None:
-    data = sample(models=2)
-    with serving(data) as one:
-        answer = one.json("/api/comparison?window=1h")
-        assert answer["window"]["name"] == "1h"
-        assert answer["comparison"] == msgspec.to_builtins(data.comparison["1h"])
-        assert one.json("/api/status")["run"]["models"] == ["model-0", "model-1"]
-        assert one.json("/api/comparison?slice=x%3Dy", 404)["error"]["where"] == "slice"
-    with serving(sample(models=0)) as one:
-        assert one.json("/api/status")["run"]["models"] == []
-        assert one.json("/api/comparison")["comparison"] is None
-
-
 @pytest.mark.parametrize(("model", "part"), [("champion", "PT"), ("challenger", "")])
-def test_the_api_answers_the_numbers_of_any_model(model: str, part: str) -> None:
-    builder, snapshot, whole = published()
+def test_the_api_answers_the_numbers_of_any_model(usual: Any, model: str, part: str) -> None:
+    builder, snapshot, whole = usual
     wanted = (whole.slices()[("country", part),] if part else whole.total)[model]
     given = {"model": model, **({"slice": f"country={part}"} if part else {})}
     with serving(snapshot) as one:
@@ -295,8 +273,8 @@ def test_the_api_answers_the_numbers_of_any_model(model: str, part: str) -> None
     assert max(series["support"]) > 0
 
 
-def test_the_api_answers_the_slices_of_any_model_and_of_all() -> None:
-    builder, snapshot, whole = published()
+def test_the_api_answers_the_slices_of_any_model_and_of_all(usual: Any) -> None:
+    builder, snapshot, whole = usual
     with serving(snapshot) as one:
         one.publisher.open_slice = builder.open_slice
         rows = one.json("/api/slices?model=challenger&sort=f1&order=asc")["slices"]
@@ -328,7 +306,6 @@ def test_slices_of_a_model_take_a_share_of_the_time_and_follow_the_counts() -> N
     def first(sequence: int) -> int | float:
         shown = msgspec.structs.replace(snapshot, sequence=sequence)
         opened = builder.open_slice(shown, "all", "", "slices", model="challenger")
-        assert opened is not None
         return sum(row.support for row in opened.slices["all"])
 
     before = first(1)
@@ -341,16 +318,14 @@ def test_slices_of_a_model_take_a_share_of_the_time_and_follow_the_counts() -> N
     assert first(3) == before + 100
 
 
-def watched(
-    changes: dict[str, Any] = SETTINGS, **alert: Any
-) -> tuple[Value, Comparison, RunSettings]:
+def watched(usual: Any, changes: dict[str, Any] = SETTINGS, **alert: Any) -> Any:
     """What an alert on the challenger looks at, the counts, and the settings."""
-    whole_alert = {"name": "worse", "below": 0, "model": "challenger", **alert}
-    chosen = settings(**changes, alert=[whole_alert])
-    _, snapshot, whole = published(changes)
-    evaluations = {"all": whole, "recent": whole}
-    found = AlertInputs(chosen, evaluations, lambda: 1e9).observe(snapshot, 1_000_000)
-    return found["worse"].value, whole, chosen
+    chosen = settings(
+        **changes, alert=[{"name": "worse", "below": 0, "model": "challenger", **alert}]
+    )
+    _, snapshot, whole = usual
+    inputs = AlertInputs(chosen, {"all": whole, "recent": whole}, lambda: 1e9)
+    return inputs.observe(snapshot, 1_000_000)["worse"].value, whole, chosen
 
 
 @pytest.mark.parametrize(
@@ -364,9 +339,9 @@ def watched(
         ("f1", "certain", "paired bootstrap, 200 replicates", ""),
     ],
 )
-def test_alerts_compare_models(metric: str, when: str, method: str, part: str) -> None:
+def test_alerts_compare_models(usual: Any, metric: str, when: str, method: str, part: str) -> None:
     where = {"slice": {"country": part}} if part else {}
-    found, whole, chosen = watched(metric=metric, when=when, **where)
+    found, whole, chosen = watched(usual, metric=metric, when=when, **where)
     view = whole.slices()[("country", part),] if part else whole.total
     wanted = view.difference(metric, method="anytime" if when == "anytime" else "auto")
     assert found.value == wanted.value
@@ -379,8 +354,8 @@ def test_alerts_compare_models(metric: str, when: str, method: str, part: str) -
     assert (state.state, state.model, state.against) == ("ok", "challenger", "champion")
 
 
-def test_an_alert_between_models_fires_in_words() -> None:
-    found, _, chosen = watched(metric="error_rate", when="certain")
+def test_an_alert_between_models_fires_in_words(usual: Any) -> None:
+    found, _, chosen = watched(usual, metric="error_rate", when="certain")
     book = AlertBook(chosen.alert, "all", chosen)
     (transition,) = book.judge({"worse": AlertInput(found)}, 0).transitions
     assert transition.text.startswith("firing: worse: error_rate of challenger is -0.")
@@ -397,36 +372,10 @@ def test_an_alert_between_models_fires_in_words() -> None:
 def test_certain_alerts_of_scores_require_their_pairs() -> None:
     keys = {"metric": "roc_auc", "when": "certain"}
     with pytest.raises(ConfigError, match=r"requires evaluator.paired_scores = true"):
-        watched(UNPAIRED, **keys)
+        watched(None, UNPAIRED, **keys)
     fading = {"window": [{"name": "all"}, {"name": "recent", "half_life": "1h"}]}
     with pytest.raises(ConfigError, match="no test of pairs is known"):
-        watched(SETTINGS | fading, window="recent", **keys)
-
-
-def test_prometheus_has_the_differences() -> None:
-    data = sample(models=3)
-    with serving(data) as one:
-        samples = {
-            (found.name, *found.labels.values()): found.value
-            for family in text_string_to_metric_families(one.client.get("/metrics").text)
-            for found in family.samples
-            if found.name.startswith("streameval_difference")
-        }
-    wanted = {
-        (name, row.metric, row.a, window): getattr(row, end)
-        for window, compared in data.comparison.items()
-        for row in compared.differences
-        for name, end in (
-            ("streameval_difference", "value"),
-            ("streameval_difference_low", "low"),
-            ("streameval_difference_high", "high"),
-        )
-        if getattr(row, end) is not None
-    }
-    assert samples == wanted
-    assert len(wanted) == 3 * 2 * 3  # recall is undefined
-    with serving(sample(models=0)) as one:
-        assert "streameval_difference" not in one.client.get("/metrics").text
+        watched(None, SETTINGS | fading, window="recent", **keys)
 
 
 def test_metrics_of_what_is_kept_may_change(here: Path, command: Command) -> None:
@@ -474,87 +423,20 @@ def test_settings_of_several_models_read_back_as_they_are_printed() -> None:
 
 
 def test_labels_of_several_classes(here: Path, command: Command) -> None:
-    rng = random.Random(5)
-    names = ["cat", "dog", "fox"]
-    first, second = "p1", "p2"
-    rows = []
-    for number in range(400):
-        truth = rng.choice(names)
-        rows.append(
-            {
-                "y_true": truth,
-                first: truth if rng.random() < 0.6 else rng.choice(names),
-                second: truth if rng.random() < 0.8 else rng.choice([*names, "owl"]),
-                "time": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z",
-            }
-        )
+    rows = events(300)
+    models = {"champion": "y_pred", "challenger": "country"}  # labels that are never true
     write("events.jsonl", rows)
     configure(
         evaluator={"models": [*MODELS], "task": "multiclass"},
-        fields={"y_pred": {"champion": first, "challenger": second}, "time": "time"},
+        fields={"y_true": "y_class", "y_pred": models, "time": "time"},
     )
     assert command("run", "run.toml", "--until-end").code == 0
     found = Comparison.from_bytes(exported(command, here / "out")["all.comparison"])
     whole = Comparison(MODELS, "multiclass", paired_scores=False, **run.KEPT)
-    whole.update_many(
-        [row["y_true"] for row in rows],
-        {"champion": [r[first] for r in rows], "challenger": [r[second] for r in rows]},
-    )
+    given = {name: [row[field] for row in rows] for name, field in models.items()}
+    whole.update_many([row["y_class"] for row in rows], given)
     assert found.to_bytes() == whole.to_bytes()
-    assert found.labels == ["cat", "dog", "fox", "owl"]
-
-
-def test_posts_are_compared_and_alerts_judged_while_the_run_goes_on(here: Path) -> None:
-    rows = events(400)
-    # Differences in these have formulas: nothing is resampled, so they are computed often.
-    posted = JOINED | run.POSTED | of_models(paired_scores=None, metrics=["accuracy", "roc_auc"])
-    posted |= {"fields": JOINED["fields"]}
-    alert = {"name": "worse", "metric": "error_rate", "below": 0, "model": "challenger"}
-    chosen = settings(**posted, alert=[alert | {"when": "anytime"}])
-    found: list[Any] = []
-
-    def ready(runner: Runner, url: str | None) -> None:
-        def talk() -> None:
-            with httpx.Client(base_url=str(url), timeout=20) as client:
-                for kind, records in (
-                    ("predictions", predictions_of(rows)),
-                    ("labels", labels_of(rows)),
-                ):
-                    client.post(f"/v1/{kind}", content=lines(records)).raise_for_status()
-                deadline = time.monotonic() + 60
-                while time.monotonic() < deadline:
-                    answer = client.get("/api/comparison").json()
-                    alerts = client.get("/api/alerts").json()["alerts"]
-                    status = client.get("/api/status").json()["run"]
-                    done = status["checkpoint"]["events"] == len(rows)
-                    if done and answer["comparison"]["as_of"] >= status["checkpoint"]["at"]:
-                        # After the others: a slice is there from the first checkpoint on.
-                        part = client.get("/api/comparison?slice=country%3DPT").json()
-                        found.extend([answer, alerts, part])
-                        break
-                    time.sleep(0.05)
-                runner.stop()
-
-        threading.Thread(target=talk).start()
-
-    run_service(chosen, started=ready)
-    answer, (alert,), part = found
-    whole = expected(rows, paired_scores=False)
-    compared = {row["metric"]: row for row in answer["comparison"]["differences"]}
-    wanted = whole.difference("accuracy")
-    assert (compared["accuracy"]["value"], compared["accuracy"]["low"]) == (
-        wanted.value,
-        wanted.low,
-    )
-    assert answer["comparison"]["slice_metric"] == "accuracy"
-    assert {row["slice"] for row in answer["comparison"]["slices"]} == {"country=DE", "country=PT"}
-    assert part["comparison"]["values"]["accuracy"] == {
-        name: whole.slices()[("country", "PT"),][name]["accuracy"] for name in MODELS
-    }
-    anytime = whole.difference("error_rate", method="anytime")
-    assert (alert["value"], alert["high"]) == (anytime.value, anytime.high)
-    assert alert["state"] == ("firing" if anytime.high < 0 else "ok")
-    assert (alert["model"], alert["against"]) == ("challenger", "champion")
+    assert found.labels == ["DE", "PT", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(("pairs", "metric"), [(True, "roc_auc"), (False, "accuracy")])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import streameval as se
 from streameval.service.alerts.shared import ALERTS_UNIT
 from streameval.service.config.evaluators import fingerprint, with_stored_defaults
 from streameval.service.config.load import settings_from_text
@@ -25,6 +23,7 @@ from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store
+from tests.service.test_run_webhook import Receiver
 from tests.support.postgres_server import Postgres
 
 CONFIG = """
@@ -48,34 +47,6 @@ url = "{url}"
 """
 
 
-class Hook:
-    """What was posted."""
-
-    def __init__(self) -> None:
-        self.posts: list[tuple[int, str]] = []
-        self.posted = threading.Semaphore(0)
-        hook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                hook.posts.append((body["number"], body["event"]))
-                self.send_response(204)
-                self.end_headers()
-                hook.posted.release()
-
-            def log_message(self, format: str, *args: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
 def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
     """Ten events of a partition number, by a worker of its own."""
     store = open_store(settings.store, fingerprint(settings), unit=unit, worker=f"worker {unit}")
@@ -95,11 +66,8 @@ def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
 
 def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
     publisher = Publisher()
-
-    def of(meta: Mapping[str, str]) -> RunSettings:
-        return settings
-
-    return StoreReader(settings.store, of, publisher, judges=True), publisher
+    reader = StoreReader(settings.store, lambda meta: settings, publisher, judges=True)
+    return reader, publisher
 
 
 def _unsent(settings: RunSettings) -> list[Any]:
@@ -111,7 +79,6 @@ def _unsent(settings: RunSettings) -> list[Any]:
 
 def state(publisher: Publisher) -> str:
     found = publisher.current()
-    assert found is not None
     (alert,) = found.alerts
     return alert.state
 
@@ -119,8 +86,13 @@ def state(publisher: Publisher) -> str:
 def test_one_process_judges_and_another_goes_on_where_it_ended(
     postgres: Postgres, tmp_path: Path
 ) -> None:
-    hook = Hook()
-    url = f"http://127.0.0.1:{hook.server.server_address[1]}/"
+    hook = Receiver()
+    url = f"http://{hook.address}/"
+
+    def posted() -> tuple[int, str]:
+        body = hook.next()[2]
+        return body["number"], body["event"]
+
     settings = settings_from_text(CONFIG.format(store=postgres.address("alerts"), url=url))
     first = second = None
     try:
@@ -130,9 +102,8 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         second, also_seen = follower(settings)
         first.read()
         second.read()
-        assert hook.posted.acquire(timeout=60)
+        assert posted() == (1, "firing")
         data = also_seen.current()
-        assert data is not None
         # The numbers of both workers, merged.
         assert data.checkpoint.events == 20
         assert [one.partition for one in data.partitions] == ["events/0", "events/1"]
@@ -140,7 +111,6 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         assert data.partitions[0].lag is None
         # The second one shows what the first has written.
         assert (state(seen), state(also_seen)) == ("firing", "firing")
-        assert first._shared is not None
         assert first._shared._tables is not None
         # That it was posted is written at the next look.
         until = time.monotonic() + 60
@@ -153,12 +123,11 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         count(settings, "0", right=True, start=11)
         second.read()
         assert state(also_seen) == "ok"
-        assert hook.posted.acquire(timeout=60)
+        assert posted() == (2, "resolved")
         # It has lost the lock, and with it the right to write.
         first.read()
         first.read()
         assert state(seen) == "ok"
-        assert hook.posts == [(1, "firing"), (2, "resolved")]
         # A reader without the configuration has the same states, and never judges.
         reader = StoreReader(settings.store, partial(kept_settings, settings.store), Publisher())
         with closing(reader):
@@ -169,7 +138,7 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
             if one is not None:
                 one.close()
         hook.close()
-    assert hook.posts == [(1, "firing"), (2, "resolved")]
+    assert hook.came.empty()
 
 
 def test_merged_numbers_are_those_of_one_process(postgres: Postgres) -> None:
@@ -178,21 +147,15 @@ def test_merged_numbers_are_those_of_one_process(postgres: Postgres) -> None:
     )
     for unit, right in (("0", True), ("1", False), ("2", True)):
         count(settings, unit, right, 0)
-    following = StoreReader(settings.store, lambda meta: settings, Publisher())
-    with closing(following):
+    with closing(StoreReader(settings.store, lambda meta: settings, Publisher())) as following:
         following.read()
         count(settings, "1", True, 11)
         following.read()
         found = following._states.evaluators["all"]
         assert found.total["accuracy"] == 0.75
-        assert following._store is not None
-        expected = None
+        parts = []
         for unit in following._store.units():
             following._store.select(unit)
-            one = merged_windows(following._store.connection)["all"]
-            if expected is None:
-                expected = one
-            else:
-                expected.merge(one)  # type: ignore[arg-type]
-        assert expected is not None
+            parts.append(merged_windows(following._store.connection)["all"])
+        expected = se.merge(parts)
         assert found.to_bytes() == expected.to_bytes()

@@ -14,37 +14,25 @@ from msgspec import UNSET
 
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.config.evaluators import open_evaluators
-from streameval.service.config.settings import (
-    AlertSettings,
-    Duration,
-    EvaluatorSettings,
-    FieldSettings,
-    RunSettings,
-    WindowSettings,
-)
+from streameval.service.config.settings import RunSettings
 from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
 from streameval.service.publish.snapshot import Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
-from tests.support.run import Clock, snapshot_of
+from tests.support.run import Clock, settings, snapshot_of
 
 MINUTE = 60_000_000
 
 
-def run_settings(**given: Any) -> RunSettings:
-    return RunSettings(
-        evaluator=EvaluatorSettings(slices=["country"]),
-        window=[
-            WindowSettings(name="all"),
-            WindowSettings(name="hour", length=Duration("1h"), pane=Duration("10m")),
-        ],
-        fields=FieldSettings(score="score", time="time"),
-        **given,
-    )
+ALL = [{"name": "all"}]
 
 
-def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
+def run_settings(**tables: Any) -> RunSettings:
+    return settings(**{"window": [*ALL, {"name": "hour", "length": "1h", "pane": "10m"}], **tables})
+
+
+def counted(chosen: RunSettings, events: int = 400) -> dict[str, Evaluator]:
     rng = random.Random(1)
-    evaluators = open_evaluators(settings)
+    evaluators = open_evaluators(chosen)
     for n in range(events):
         truth = rng.random() < 0.4
         score = min(max(rng.gauss(0.6 if truth else 0.4, 0.2), 0.0), 1.0)
@@ -61,9 +49,9 @@ def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
 def counted_builder(
     clock: Callable[[], float] = lambda: 1e9,
 ) -> tuple[dict[str, Evaluator], SnapshotBuilder]:
-    settings = run_settings()
-    evaluators = counted(settings)
-    return evaluators, SnapshotBuilder(settings, evaluators, ValidFrom(), clock)
+    chosen = run_settings()
+    evaluators = counted(chosen)
+    return evaluators, SnapshotBuilder(chosen, evaluators, ValidFrom(), clock)
 
 
 def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Snapshot:
@@ -75,9 +63,9 @@ def end(value: float) -> float | None:
 
 
 def test_bounds_are_published_where_scores_are_coarsened() -> None:
-    settings = RunSettings(window=[WindowSettings(name="all")], fields=FieldSettings(score="score"))
     evaluator = Evaluator("binary", labels=[0, 1], max_scores=1024)
-    builder = SnapshotBuilder(settings, {"all": evaluator}, ValidFrom(), Clock(1e9))
+    chosen = run_settings(window=ALL)
+    builder = SnapshotBuilder(chosen, {"all": evaluator}, ValidFrom(), Clock(1e9))
     rng = random.Random(2)
     for events, coarse in ((500, False), (3000, True)):
         for _ in range(events):
@@ -96,9 +84,9 @@ def test_bounds_are_published_where_scores_are_coarsened() -> None:
 
 
 def test_published_ends_are_the_evaluators() -> None:
-    settings = run_settings(intervals=0.9)
-    evaluators = counted(settings)
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock(1e9)))
+    chosen = run_settings(intervals=0.9)
+    evaluators = counted(chosen)
+    found = build(SnapshotBuilder(chosen, evaluators, ValidFrom(), Clock(1e9)))
     assert found.level == 0.9
     for window, report in found.reports.items():
         assert report.level == 0.9
@@ -124,8 +112,8 @@ def test_published_ends_are_the_evaluators() -> None:
 
 
 def test_without_intervals_nothing_is_published() -> None:
-    settings = run_settings(intervals=False)
-    found = build(SnapshotBuilder(settings, counted(settings), ValidFrom(), Clock(1e9)))
+    chosen = run_settings(intervals=False)
+    found = build(SnapshotBuilder(chosen, counted(chosen), ValidFrom(), Clock(1e9)))
     assert found.level is None
     assert b'"level"' not in msgspec.json.encode(found.reports)
     assert not any(value.method for value in found.reports["all"].metrics.values())
@@ -138,40 +126,33 @@ def test_a_slice_is_opened_with_its_own_numbers() -> None:
     data = build(builder)
     view = evaluators["hour"].slices()[(("country", "ES"),)]
 
-    opened = builder.open_slice(data, "hour", "country=ES", "reports")
-    assert opened is not None
-    assert opened.reports["all"] is data.reports["all"]
-    assert opened.reports["hour"].metrics["f1"].value == view["f1"]
-    found = opened.reports["hour"].metrics["accuracy"]
+    def opened(window: str, *part: str, name: str = "ES") -> Any:
+        return builder.open_slice(data, window, f"country={name}", *part)
+
+    reports = opened("hour", "reports").reports
+    assert reports["all"] is data.reports["all"]
+    assert reports["hour"].metrics["f1"].value == view["f1"]
+    found = reports["hour"].metrics["accuracy"]
     wanted = view.interval("accuracy")
     assert (found.low, found.high) == (wanted.low, wanted.high)
-
-    opened = builder.open_slice(data, "hour", "country=ES", "series", "accuracy")
-    assert opened is not None
-    series, rows = opened.series["hour"], view.series("accuracy")
+    series, rows = opened("hour", "series", "accuracy").series["hour"], view.series("accuracy")
     assert series.start == data.series["hour"].start
     assert series.metrics == {"accuracy": [end(row.value) for row in rows]}
     assert series.support == [row.support for row in rows]
     assert None not in series.low["accuracy"]
-
-    opened = builder.open_slice(data, "all", "country=ES", "confusion")
-    assert opened is not None
-    assert sum(map(sum, opened.confusion["all"].matrix)) == 100
-    opened = builder.open_slice(data, "all", "country=ES", "curves")
-    assert opened is not None
-    assert opened.curves["all"]["roc"] != data.curves["all"]["roc"]
-    assert builder.open_slice(data, "all", "country=IT", "curves") is None
-    assert builder.open_slice(data, "day", "country=ES", "curves") is None
+    assert sum(map(sum, opened("all", "confusion").confusion["all"].matrix)) == 100
+    assert opened("all", "curves").curves["all"]["roc"] != data.curves["all"]["roc"]
+    assert opened("all", "curves", name="IT") is None
+    assert opened("day", "curves") is None
 
 
 def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
-    sliced = EvaluatorSettings(slices=["country", ["country", "m"]])
-    settings = msgspec.structs.replace(run_settings(), evaluator=sliced)
-    evaluators = open_evaluators(settings)
+    chosen = run_settings(evaluator={"slices": ["country", ["country", "m"]]})
+    evaluators = open_evaluators(chosen)
     events = [("x, m=y", "z"), ("x", "y"), ("a, b", "z"), ("p, q, m=r, s", "z"), ("p, q", "r, s")]
     for country, m in events:
         evaluators["all"].update(True, score=0.9, slices={"country": country, "m": m})
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock(1e9))
+    builder = SnapshotBuilder(chosen, evaluators, ValidFrom(), Clock(1e9))
     data = build(builder)
     names = {row.name for row in data.slices["all"]}
     assert {"country=x\\, m=y", "country=x, m=y", "country=a\\, b"} <= names
@@ -190,7 +171,6 @@ def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
 
     def support(data: Snapshot) -> float:
         opened = builder.open_slice(data, "all", "country=ES", "reports")
-        assert opened is not None
         return opened.reports["all"].metrics["accuracy"].support
 
     assert support(data) == 100
@@ -220,6 +200,7 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
     clock = Clock(1e9)
     evaluators, builder = counted_builder(clock)
     part, made = builder._resampled["all"], []
+    builder._resampled["hour"]._make = dict
 
     def dear() -> dict[str, Value]:
         clock.now += 100.0
@@ -283,15 +264,17 @@ def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
     older = counted(alone, 90)["all"]
     older.save(tmp_path / "older.state")
     paths = [str(tmp_path / name) for name in ("older.state", "absent.state")]
+    older.save(paths[1])
     alerts = [
-        AlertSettings(name=f"a{n}", metric="f1", reference=path, below=0)
+        {"name": f"a{n}", "metric": "f1", "reference": path, "below": 0}
         for n, path in enumerate(paths)
     ]
-    builder = SnapshotBuilder(run_settings(alert=alerts), evaluators, ValidFrom(), lambda: 1e9)
+    chosen = run_settings(alert=alerts)
+    Path(paths[1]).unlink()  # after the start
+    builder = SnapshotBuilder(chosen, evaluators, ValidFrom(), lambda: 1e9)
     snapshot = build(builder)
     for name, view in (("", older.total), ("country=ES", older.slices()[("country", "ES"),])):
         opened = builder.open_slice(snapshot, "hour", name, "reports")
-        assert opened is not None
         report = opened.reports["hour"]
         assert report.references == {paths[0]: {metric: view[metric] for metric in report.metrics}}
     assert (
@@ -303,8 +286,7 @@ def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
 
 
 def test_a_value_without_an_interval_says_why() -> None:
-    chosen = run_settings()
-    chosen = msgspec.structs.replace(chosen, window=chosen.window[:1])
+    chosen = run_settings(window=ALL)
     for keys, name, wanted in (
         (
             {"temporal": True, "metrics": ["kappa_temporal"]},

@@ -98,7 +98,6 @@ def test_the_second_process_is_refused_with_the_pid_of_the_first(path: str) -> N
     first = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert first.stdout is not None
     with first:
         assert first.stdout.readline() == b"open\n"
         with pytest.raises(StoreError, match=f"is in use by the process {first.pid}; stop"):

@@ -74,7 +74,6 @@ def test_large_payloads_make_small_segments(connection: sqlite3.Connection) -> N
     assert len(sizes) == 4
     assert max(sizes)[0] < 70_000
     found = store.find(["k7"])[0]
-    assert found is not None
     assert found.payload == ("x" * 20_000,)
 
 

@@ -609,7 +609,6 @@ def under_way(one: Sharing) -> list[Callable[[], list[RawBatch]]]:
         return [one.batch(0, 0, 3), one.batch(1, 0, 2)]
 
     def read_on() -> list[RawBatch]:
-        assert one.worker.loop._writing is not None
         assert not one.worker.loop._writing.done()
         return [one.batch(0, 3, 4)]
 
@@ -696,7 +695,6 @@ def test_a_worker_that_ends_with_an_error_waits_for_its_checkpoint(
         if not is_written:
             monkeypatch.setattr(Unit, "write", write)
         writing = one.worker.loop._writing
-        assert isinstance(writing, Awaited)
         writing.is_awaited.set()
         raise StoreError("a unit is damaged")
 
@@ -764,6 +762,8 @@ def test_a_restart_of_the_database_loses_nothing(
     said = [record for record in caplog.records if record.name == "streameval.run"]
     waiting, again = [record.getMessage() for record in said]
     assert waiting.startswith("waiting for the store: postgresql://")
+    assert "cannot be reached: " in waiting
+    assert "; check that it is running, and the host, port, " in waiting
     assert again == "the store is there again"
     one.read(0, 3, 5)
     assert one.checkpoint() == {"kafka:events/0": {"offset": 5}}
