@@ -416,7 +416,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"y_true": "label", "proba": "ghost*", "labels": [0, 1]},
         InputError,
-        "proba: expected a column 'ghost…', got none among",
+        "proba: expected columns named ghostLABEL, for proba='ghost*', got none among label",
     ),
 ]
 
