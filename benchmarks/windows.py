@@ -75,6 +75,7 @@ def native_rows(quick: bool) -> tuple[str, ...]:
     threads = "two_threads(1_000_000, 7)" if quick else "two_threads(5_000_000, 25)"
     return "rolling_auc(1_000_000)", "growth(1000, 1_000_000)", threads
 
+
 _TARGETS = {1000: 2.0, 100_000: 500.0, 1_000_000: 5000.0}
 """How many times faster than River the compiled index is wanted to be; nothing of the portable."""
 
