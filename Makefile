@@ -328,8 +328,7 @@ endef
 
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
-	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
-	find build/sanitize/streameval -name '*.so' -delete
+	tar -c --exclude='*.so' --exclude=__pycache__ streameval tests setup.py pyproject.toml README.md LICENSE | tar -x -C build/sanitize
 	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
 	$(call sanitized,,$(SANITIZED))
 	$(call sanitized,STREAMEVAL_SCHOOLBOOK=1,$(SCHOOLBOOK))
