@@ -425,6 +425,19 @@ def _scores_of_sets(metric: str, call: Call) -> Any:
     return call.value(ev, f"{metric}_{average}", undefined=undefined)
 
 
+def _area_of_sets(call: Call) -> Any:
+    limit, average = call.given["max_fpr"], call.given["average"]
+    if limit is None or limit == 1:
+        return _scores_of_sets("roc_auc", call)
+    if average not in (None, "macro"):
+        raise NotCovered("of label sets the partial AUC of each label, and no average of them")
+    ev = call.of_label_scores()
+    of_labels = [
+        call.value(ev.one_vs_rest(label), "partial_roc_auc", max_fpr=limit) for label in ev.labels
+    ]
+    return np.array(of_labels) if average is None else np.mean(of_labels)
+
+
 def _ranking_of_sets(metric: str, call: Call) -> Any:
     return call.value(call.of_label_scores(), metric)
 
@@ -448,7 +461,7 @@ _OF_SETS: dict[str, Callable[[Call], Any]] = {
     "precision_recall_fscore_support": _all_four_of_sets,
     "precision_score": _part(_sets_of, "precision"),
     "recall_score": _part(_sets_of, "recall"),
-    "roc_auc_score": _part(_scores_of_sets, "roc_auc"),
+    "roc_auc_score": _area_of_sets,
     "zero_one_loss": _part(_share_of_sets, "error_rate"),
 }
 """The adapters of label sets."""
