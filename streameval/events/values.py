@@ -110,7 +110,12 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
 
 _ONE_HOT = "of one-hot rows pass the class of each: {field}=rows.argmax(axis=1)"
 _OF_POSITIVE = "of two columns pass the positive label's, score=P[:, 1], or both as proba=P"
-_OF_TWO = "pass the positive label's probability, as proba=0.8, or {label: probability}"
+_OF_ONE = {
+    "proba": "pass the positive label's probability, as proba=0.8, or {label: probability}",
+    "threshold": "",
+    "bound": "",
+}
+"""What to give as one value, or of settings nothing: no call takes many of these."""
 
 
 def _of_several(value: object, position: int | None, of_row: str) -> str:
@@ -162,8 +167,8 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
     elif (item := _scalar(value)) is not None:
         return canonical_score(item, field, position)
     remedy = _of_several(value, position, _OF_POSITIVE)
-    if remedy and position is None and field == "proba":
-        remedy = _OF_TWO
+    if remedy and position is None:
+        remedy = _OF_ONE.get(field, remedy)
     raise InputError(
         field, expected="a finite number", got=shown(value), position=position, remedy=remedy
     )
