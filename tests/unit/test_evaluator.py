@@ -57,11 +57,10 @@ def test_columns_of_every_kind(column: Any) -> None:
 def test_labels_of_another_kind_are_shown_with_a_remedy() -> None:
     """In columns; the frozen texts have those of one event, and of declared labels."""
     for y_true, y_pred, message in (
-        (["yes", "no"], ["yes", "no"], "y_true[0]: expected labels like the default positive label "
-         "1, got 'yes' and 'no'; pass positive='yes' if that is the positive label, or "),
+        (["yes", "no"], ["yes", "no"], "label 1, got 'yes' and 'no'; pass positive='yes' if"),
         ([1, 0], ["no", "no"], "y_pred[0]: expected labels like the default positive label"),
         ([*"abcdef"], [0] * 6, "got 'a' and 'b' and 'c' and 'd', …; pass positive='f'"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(se.InputError, match=re.escape(message)):
             se.Evaluator().update_many(y_true, y_pred)
 
@@ -125,16 +124,13 @@ def test_what_is_not_merged() -> None:
 
 
 def test_merge_names_the_settings_that_differ() -> None:
-    names = [f"class {n:03}" for n in range(100)]
-    for mine, theirs, message in (
-        ({"labels": names}, {"labels": [*names[:-1], "other"]},
-         "labels has ['class 099'] only here and ['other'] only there"),
-        ({"labels": [*"abc"]}, {"labels": [*"acb"]}, "labels[1] is 'b' here and 'c'"),
-        ({"task": "binary", "positive": "x" * 500 + "a"},
-         {"task": "binary", "positive": "x" * 500 + "b"},
-         "positive from character 500 on is 'a' here and 'b' there"),
-    ):  # fmt: skip
-        one, other = (se.Evaluator(**{"task": "multiclass", **given}) for given in (mine, theirs))
+    names, long = [f"class {n:03}" for n in range(100)], "x" * 500
+    for task, name, mine, theirs, message in (
+        ("multiclass", "labels", names, [*names[:-1], "o"], "['class 099'] only here and ['o'] on"),
+        ("multiclass", "labels", [*"abc"], [*"acb"], "labels[1] is 'b' here and 'c'"),
+        ("binary", "positive", long + "a", long + "b", "from character 500 on is 'a' here and 'b'"),
+    ):
+        one, other = (se.Evaluator(task, **{name: value}) for value in (mine, theirs))
         with pytest.raises(se.StateError, match=re.escape(message)):
             one.merge(other)
 
