@@ -235,6 +235,8 @@ def test_a_track_is_a_series_and_long_curves_are_thinned() -> None:
     track.update_many([True, False] * 15, [True] * 30)
     display = SeriesDisplay.of_rows(track.series("accuracy"), "accuracy")
     assert display.plot().line_.get_xdata().tolist() == [5, 15, 25]
+    several = SeriesDisplay.of_rows(dict.fromkeys("ab", track.series("accuracy")), "accuracy")
+    assert len(several.plot().lines_) == 2
     x = np.linspace(0, 1, 100_000)
     few, high = thinned(x, (x > 0.5).astype(float))
     assert len(few) <= 4_001
