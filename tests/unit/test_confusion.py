@@ -199,6 +199,10 @@ def test_one_fraction_turns_the_state_to_floats_for_good() -> None:
         merged = left.copy()
         merged.merge(right)
         assert (merged.exact, merged.total, merged.to_array().dtype) == (False, 1.5, np.float64)
+    # A cell may be heavier than one event may be.
+    heavy = fed([("a", "b", 2**53)] * 3 + [("a", "b", 0.5)] * 4)
+    heavy._check()
+    assert [*heavy.cells()] == [("a", "b", 3 * 2.0**53 + 2.0)]
     floats = fed([("a", "a", 0.5), ("b", "a", 1), ("a", "b", 2)])
     assert [floats.true_count("a"), floats.predicted_count("a")] == [2.5, 1.5]
     assert floats.sums.true_squared == 2.5**2 + 1
