@@ -305,7 +305,7 @@ SANITIZED := \
   tests/unit/test_lock.py \
   tests/unit/test_native_index.py \
   tests/unit/test_native_json.py \
-  tests/unit/test_confusion_cells.py \
+  tests/unit/test_confusion.py \
   tests/unit/test_native_ring.py
 
 # Of these the tests of wide integers, which run again with those of two halves.
@@ -314,7 +314,7 @@ SCHOOLBOOK := \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
-  tests/unit/test_confusion_cells.py
+  tests/unit/test_confusion.py
 
 # In a copy, so that the ordinary build stays, and without the long random courses of test-all and
 # `make fuzz`. Python itself does not link the sanitiser, so its library is loaded first; leaks of

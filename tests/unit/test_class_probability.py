@@ -123,8 +123,6 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
 @pytest.mark.parametrize(
     ("y_true", "proba", "message"),
     [
-        ("a", {"a": 0.5, 1: 0.5}, "proba: expected a str like the label 'a', got 1"),
-        ("a", {None: 1.0}, "proba: expected a str, int or bool label, got None"),
         (["a"], [[1.5, -0.5]], r"proba\['a'\]\[0\]: expected a probability"),
         (["a"], [[0.5, math.nan]], r"proba\[0\]: expected a finite"),
         (["a", "b"], [[0.5, 0.5], [0.5]], "proba: expected 2 rows .*got rows of different length"),
@@ -134,12 +132,19 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
 )
 def test_bad_probabilities_are_refused_whole(y_true: Any, proba: Any, message: str) -> None:
     """Beside those of the frozen texts."""
-    several = isinstance(y_true, list)
-    evaluator = se.Evaluator("multiclass", labels=["a", "b"] if several else None)
+    evaluator = se.Evaluator("multiclass", labels=["a", "b"])
     before = evaluator.to_bytes()
     with pytest.raises(InputError, match=message):
-        (evaluator.update_many if several else evaluator.update)(y_true, proba=proba)
+        evaluator.update_many(y_true, proba=proba)
     assert evaluator.to_bytes() == before
+
+
+def test_names_of_probabilities_are_labels_of_one_kind() -> None:
+    assert check_probabilities({"a": 1, "b": 0}) == {"a": 1.0, "b": 0.0}
+    with pytest.raises(InputError, match="proba: expected a str like the label 'a', got 1"):
+        check_probabilities({"a": 0.5, 1: 0.5})
+    with pytest.raises(InputError, match="proba: expected a str, int or bool label, got None"):
+        check_probabilities({None: 1.0})
 
 
 def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> None:

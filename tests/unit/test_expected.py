@@ -74,42 +74,34 @@ def literal(
         held["r"] = (len(held["pos"]) + 0.5) / (len(held["pos"]) + len(held["neg"]) + 1)
         pairs = [(s > t) + (s == t) / 2 for s in held["pos"] for t in held["neg"]]
         held["a"] = sum(pairs) / len(pairs) if pairs else 0.5
-    tp = sum(b["r"] for b in bins for s in b["now"] if s >= threshold)
-    fn = sum(b["r"] for b in bins for s in b["now"] if s < threshold)
-    fp = sum(1 - b["r"] for b in bins for s in b["now"] if s >= threshold)
-    tn = sum(1 - b["r"] for b in bins for s in b["now"] if s < threshold)
+    now = [(score, held["r"]) for held in bins for score in held["now"]]
+    tp, fp = (sum(side(r) for s, r in now if s >= threshold) for side in (float, (1.0).__sub__))
+    fn, tn = (sum(side(r) for s, r in now if s < threshold) for side in (float, (1.0).__sub__))
     plus = [len(b["now"]) * b["r"] for b in bins]
     minus = [len(b["now"]) * (1 - b["r"]) for b in bins]
-    beaten = [sum(minus[:j]) + b["a"] * minus[j] for j, b in enumerate(bins)]
+    won = sum(p * (sum(minus[:j]) + bins[j]["a"] * minus[j]) for j, p in enumerate(plus))
 
-    def mean_loss(loss: Callable[[float], float]) -> float:
-        parts = []
+    def of_loss(loss: Callable[[float], float]) -> tuple[float, float]:
+        value = variance = 0.0
         for held in bins:
             r, known = held["r"], held["pos"] + held["neg"]
-            parts += [r * loss(s) + (1 - r) * loss(1 - s) for s in held["now"]]
+            here, pos, of_known = (
+                [loss(s) - loss(1 - s) for s in side] for side in (held["now"], held["pos"], known)
+            )
+            value += sum(loss(1 - s) for s in held["now"]) + r * sum(here)
             if known:
-                slope = sum(loss(s) - loss(1 - s) for s in known) / len(known)
-                inside = sum(loss(s) - loss(1 - s) - slope for s in held["pos"]) / len(known)
-                parts.append(inside * len(held["now"]))
-        return math.fsum(parts) / len(scores)
+                inside = sum(pos) - len(pos) * sum(of_known) / len(known)
+                value += inside / len(known) * len(here)
+            squares = sum(here) ** 2 / (len(known) + 1) + sum(gap * gap for gap in here)
+            variance += squares * r * (1 - r)
+        return value / len(scores), variance / len(scores) ** 2
 
-    def spread(loss: Callable[[float], float]) -> float:
-        parts = []
-        for held in bins:
-            by_label = [(loss(s) - loss(1 - s)) / len(scores) for s in held["now"]]
-            squares = sum(by_label) ** 2 / (len(held["pos"]) + len(held["neg"]) + 1)
-            parts.append((squares + sum(g * g for g in by_label)) * held["r"] * (1 - held["r"]))
-        return math.fsum(parts)
-
-    losses = {"log_loss": lambda q: -math.log(q), "brier_score": lambda q: (1 - q) ** 2}
     return {
         "accuracy": ((tp + tn) / len(scores), None),
         "f1": (2 * tp / (2 * tp + fp + fn), None),
-        "roc_auc": (
-            sum(x * y for x, y in zip(plus, beaten, strict=True)) / (tp + fn) / (tn + fp),
-            None,
-        ),
-        **{name: (mean_loss(loss), spread(loss)) for name, loss in losses.items()},
+        "roc_auc": (won / (tp + fn) / (tn + fp), None),
+        "log_loss": of_loss(lambda q: -math.log(q)),
+        "brier_score": of_loss(lambda q: (1 - q) ** 2),
     }
 
 
@@ -156,15 +148,16 @@ def test_the_variance_follows_from_the_differences_of_the_value(name: str) -> No
 
 
 def test_a_metrics_own_parameters_are_passed_on() -> None:
+    def found(name: str = "f1", **options: Any) -> Any:
+        return expected(name, PREDICTIONS, LABELLED, **options)
+
     assert len(EXPECTED) > 40
-    once = expected("f1", PREDICTIONS, LABELLED)
-    assert expected("fbeta", PREDICTIONS, LABELLED, beta=1).value == pytest.approx(once.value)
-    assert expected("fbeta", PREDICTIONS, LABELLED, beta=2).value != once.value
-    lower, higher = (expected("precision", PREDICTIONS, LABELLED, threshold=t) for t in (0.5, 0.9))
-    assert expected("precision", PREDICTIONS, LABELLED) == lower
-    assert higher.value > lower.value
+    once, wider = found(), found(level=0.99)
+    assert found("fbeta", beta=1).value == pytest.approx(once.value)
+    assert found("fbeta", beta=2).value != once.value
+    assert found("precision", threshold=0.9).value > found("precision").value
+    assert found("precision") == found("precision", threshold=0.5)
     assert (once.method, once.n) == ("expected", 1_000)
-    wider = expected("f1", PREDICTIONS, LABELLED, level=0.99)
     assert wider.low < once.low < once.high < wider.high
 
 
