@@ -37,6 +37,7 @@ def test_the_folded_normal_has_the_mean_of_its_integral(mean: float, error: floa
     st.sampled_from([0.5, 0.95, 0.9999]),
 )
 @example([(0.5, 1e-12)], 0.95)
+@example([(0.0115, 0.005)], 0.95)
 @example([(1e-9, 0.5), (0.5, 1e-6)], 0.95)
 def test_the_ends_are_where_the_sum_has_its_quantile(
     pairs: list[tuple[float, float]], level: float
@@ -122,9 +123,10 @@ def test_where_there_is_no_interval() -> None:
 def test_the_band_of_a_curve() -> None:
     y_true, p = stream(400, 3)
     curve = se.Evaluator().update_many(y_true, score=p).curve("calibration")
-    low, high = calibration_band(curve, 0.95)
-    assert ((low <= curve.observed) & (curve.observed <= high)).all()
-    rows = zip(curve.observed.tolist(), curve.weight.tolist(), strict=True)
-    expected = [clopper_pearson(share * weight, weight, 0.95) for share, weight in rows]
-    assert [*zip(low.tolist(), high.tolist(), strict=True)] == expected
-    assert (calibration_band(curve, 0.95, n=40)[0] <= low).all()
+    rows = list(zip(curve.observed.tolist(), curve.weight.tolist(), strict=True))
+    for n in (None, 40):
+        low, high = calibration_band(curve, 0.95, n)
+        assert ((low <= curve.observed) & (curve.observed <= high)).all()
+        scale = (n or 400) / 400
+        ends = [clopper_pearson(share * by * scale, by * scale, 0.95) for share, by in rows]
+        assert [*zip(low.tolist(), high.tolist(), strict=True)] == ends
