@@ -71,13 +71,15 @@ def test_at_the_intervals_end_the_p_value_is_that_of_its_side(
 
 
 def test_a_part_against_the_rest_is_near_pearsons_test() -> None:
-    for part, rest in (((60, 100), (690, 900)), ((900, 1000), (1700, 2000)), ((30, 60), (50, 60))):
-        whole = share(part[0] + rest[0], part[1] + rest[1])
-        pooled = whole.value * (1 - whole.value) * (1 / part[1] + 1 / rest[1])
-        z = (part[0] / part[1] - rest[0] / rest[1]) / math.sqrt(pooled)
-        wanted = math.erfc(abs(z) / math.sqrt(2))
-        found = part_p_value(share(*part), whole)
-        assert 0.5 < math.log(found) / math.log(wanted) < 1.1
+    for right, n, others, m in (
+        *((60, 100, 690, 900), (900, 1000, 1700, 2000), (30, 60, 50, 60)),
+        *((40, 40, 800, 960), (300, 600, 330, 600)),
+    ):
+        whole = share(right + others, n + m)
+        pooled = whole.value * (1 - whole.value) * (1 / n + 1 / m)
+        wanted = math.erfc(abs(right / n - others / m) / math.sqrt(2 * pooled))
+        found = part_p_value(share(right, n), whole)
+        assert 0.85 < math.log(found) / math.log(wanted) < 1.11
 
 
 def test_nothing_is_tested_without_an_interval_or_against_nothing() -> None:
