@@ -99,11 +99,6 @@ def test_every_reading_follows_from_the_list_of_events(
     assert sums.f1 == scaled([2 * c for c in correct], both)
 
 
-def test_a_small_class_survives_beside_a_huge_one_in_floats() -> None:
-    counts = fed([("big", "big", 2.0**53), ("big", "big", 0.5), ("small", "big", 1e-9)])
-    assert counts.binary("big") == BinaryCounts(tp=2.0**53, fp=1e-9, fn=0.0, tn=0.0)
-
-
 # Labels
 
 
@@ -215,12 +210,17 @@ def test_one_fraction_turns_the_state_to_floats_for_good() -> None:
     heavy = fed([("a", "b", 2**53)] * 3 + [("a", "b", 0.5)] * 4)
     heavy._check()
     assert [*heavy.cells()] == [("a", "b", 3 * 2.0**53 + 2.0)]
+    # A small class survives beside a huge one.
+    counts = fed([("big", "big", 2.0**53), ("big", "big", 0.5), ("small", "big", 1e-9)])
+    assert counts.binary("big") == BinaryCounts(tp=2.0**53, fp=1e-9, fn=0.0, tn=0.0)
     floats = fed([("a", "a", 0.5), ("b", "a", 1), ("a", "b", 2)])
     assert [floats.true_count("a"), floats.predicted_count("a")] == [2.5, 1.5]
     assert floats.sums.true_squared == 2.5**2 + 1
     assert floats.sums.predicted_squared == 1.5**2 + 2.0**2
     with pytest.raises(InputError, match=r"whole weights only, .* got weights that are not whole"):
         other.revert("a", "b")
+    with pytest.raises(StateError, match=r"^confusion.weight: expected at least one weight where"):
+        ConfusionCounts.from_state(ConfusionCounts().to_state() | {"weight": np.zeros(0)})
 
 
 @settings(max_examples=40)
@@ -288,12 +288,6 @@ def test_to_array_takes_the_order_it_is_given() -> None:
     assert counts.to_array([]).shape == (0, 0)
     with pytest.raises(InputError, match=r"^labels\[0\]: expected a number like the label 0"):
         counts.to_array(["0", "1"])
-
-
-def test_an_empty_float_state_is_refused() -> None:
-    empty = ConfusionCounts().to_state()
-    with pytest.raises(StateError, match=r"^confusion.weight: expected at least one weight where"):
-        ConfusionCounts.from_state(empty | {"weight": np.zeros(0)})
 
 
 # Compiled cells
