@@ -71,12 +71,11 @@ def test_one_by_one_and_many_have_the_same_bits_in_any_order_of_columns(size: in
 
 
 def test_more_classes_than_a_chunk_has_cells() -> None:
-    rng = np.random.default_rng(9)
-    matrix = rng.dirichlet(np.full(20_000, 0.5), 3)
+    matrix = np.random.default_rng(9).dirichlet(np.full(20_000, 0.5), 3)
+    labels, weight = range(20_000), [1, 2, 2**53]
     sums = ClassProbabilitySums()
-    sums.update_many(class_batch([0, 1, 2], matrix, range(20_000), [1, 2, 2**53]))
-    single = one_by_one([0, 1, 2], matrix.tolist(), range(20_000), [1, 2, 2**53])
-    assert sums == single
+    sums.update_many(class_batch([0, 1, 2], matrix, labels, weight))
+    assert sums == one_by_one([0, 1, 2], matrix.tolist(), labels, weight)
 
 
 CLASSES = ("ant", "bee", "cow", "elk")

@@ -137,30 +137,29 @@ def test_numbers_have_no_scores() -> None:
 
 
 OF_LABELS = {"ad": 0.2, "spam": 0.5, "toxic": 0.9}
-LISTED = [[label, threshold] for label, threshold in OF_LABELS.items()]
 SCORES = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("task", "threshold", "note", "score", "values"),
+    ("task", "threshold", "score", "values"),
     [
-        ("multilabel", OF_LABELS, LISTED, SCORES, (1, 1)),
-        (
-            "multilabel",
-            {"champion": 0.5, "challenger": OF_LABELS},
-            {"champion": 0.5, "challenger": LISTED},
-            *(SCORES, (0, 1)),
-        ),
-        ("binary", {"champion": 0.9, "challenger": 0.1}, None, 0.5, (0, 1)),
+        ("multilabel", OF_LABELS, SCORES, (1, 1)),
+        ("multilabel", predicted(0.5, OF_LABELS), SCORES, (0, 1)),
+        ("binary", predicted(0.9, 0.1), 0.5, (0, 1)),
     ],
 )
 def test_thresholds_of_labels_and_of_models(
-    task: str, threshold: Any, note: Any, score: Any, values: tuple[int, int]
+    task: str, threshold: Any, score: Any, values: tuple[int, int]
 ) -> None:
     c = Comparison(MODELS, **OPTIONS.get(task, {}), threshold=threshold)
     c.update({"ad"} if task == "multilabel" else True, score=dict.fromkeys(MODELS, score))
     assert tuple(c[name]["accuracy"] for name in MODELS) == values
-    assert c.report(["accuracy"]).notes["threshold"] == (note or threshold)
+    note = c.report(["accuracy"]).notes["threshold"]
+    listed = [[*item] for item in OF_LABELS.items()]
+    if threshold is OF_LABELS:
+        assert note == listed
+    else:
+        assert note == {n: listed if t is OF_LABELS else t for n, t in threshold.items()}
     again = Comparison.from_bytes(c.to_bytes())
     assert again == c
     assert again.merge(c, allow_overlap=True) is again
