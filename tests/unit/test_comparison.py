@@ -27,13 +27,11 @@ def drawn(n: int = 200, seed: int = 5) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     true = generator.random(n) < 0.4
     common = generator.normal(size=n)
-    scores = {
-        name: 1 / (1 + np.exp(-(gap * (true - 0.5) + common + generator.normal(size=n))))
-        for name, gap in (("champion", 1.0), ("challenger", 2.0))
-    }
+    logits = [gap * (true - 0.5) + common + generator.normal(size=n) for gap in (1.0, 2.0)]
+    scores = [np.round(1 / (1 + np.exp(-column)), 3) for column in logits]
     return {
         "y_true": true,
-        "score": {name: np.round(column, 3) for name, column in scores.items()},
+        "score": dict(zip(MODELS, scores, strict=True)),
         "slices": {"country": generator.choice(["PT", "DE", "FR"], n)},
         "event_time": np.arange(n) * 30 + 10**9,
     }
@@ -79,15 +77,12 @@ def signed(n: int) -> dict[str, Any]:
 
 
 CLASSES = ["ant", "bee", "cow"]
+ANY_SCORES = {"task": "multiclass", "labels": CLASSES, "probabilities": False}
 TAGS = ("ad", "spam", "toxic")
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "binary": ({}, drawn(120), "accuracy"),
     "losses": ({"metrics": ["log_loss", "brier_score"]}, drawn(120), "log_loss"),
-    "classes": (
-        {"task": "multiclass", "labels": CLASSES, "probabilities": False},
-        signed(100),
-        "accuracy",
-    ),
+    "classes": (ANY_SCORES, signed(100), "accuracy"),
     "numbers": ({"task": "regression"}, numbers(100), "mean_absolute_error"),
     "sets": ({"task": "multilabel", "labels": TAGS}, sets(100), "hamming_loss"),
 }

@@ -88,12 +88,12 @@ def test_what_is_not_merged() -> None:
     ev.update("b", "a")
     other.update("c", "a")
     before = ev.to_bytes()
+    thrice = (one for one in (ev, se.Evaluator(positive="a"), ev))
     for evaluators, message in (
         ([ev, 3], r"evaluators\[1\]: expected an Evaluator, its bytes or its path, got int"),
         ([ev, other], "different negative labels"),
-        ((one for one in (ev, se.Evaluator(positive="a"), ev)), r"evaluators\[2\]: .* again, "
-         r"which evaluators\[0\] holds too .* allow_overlap=True"),
-    ):  # fmt: skip
+        (thrice, r"evaluators\[2\]: .* which evaluators\[0\] holds too .* allow_overlap=True"),
+    ):
         with pytest.raises(se.StateError, match=message):
             se.merge(evaluators)  # type: ignore[arg-type]
     assert ev.to_bytes() == before
