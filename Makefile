@@ -195,7 +195,7 @@ check: static test-all  ## linters, types and every test
 docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every example of its pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 	$(BIN)/python -m pytest -q -m docs tests/docs
-	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_coming_from.py tests/unit/test_readme.py tests/unit/test_doctests.py -k "not docstrings"
+	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_readme.py tests/unit/test_doctests.py -k "not docstrings"
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@! command -v actionlint >/dev/null || actionlint
 
@@ -305,7 +305,7 @@ SANITIZED := \
   tests/unit/test_lock.py \
   tests/unit/test_native_index.py \
   tests/unit/test_native_json.py \
-  tests/unit/test_confusion_cells.py \
+  tests/unit/test_confusion.py \
   tests/unit/test_native_ring.py
 
 # Of these the tests of wide integers, which run again with those of two halves.
@@ -314,7 +314,7 @@ SCHOOLBOOK := \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
-  tests/unit/test_confusion_cells.py
+  tests/unit/test_confusion.py
 
 # In a copy, so that the ordinary build stays, and without the long random courses of test-all and
 # `make fuzz`. Python itself does not link the sanitiser, so its library is loaded first; leaks of

@@ -1,8 +1,9 @@
-"""Multi-class log loss, Brier, ranks and reliability, against scikit-learn."""
+"""States of the probabilities and scores of several classes: sums, ranks, reliability, pairs."""
 
 from __future__ import annotations
 
 import math
+import tracemalloc
 from bisect import bisect_left
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError
+from streameval.errors import InputError, StateError
 from streameval.events.values import check_probabilities, check_probability_rows
+from streameval.states.backend import backend
 from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
 from streameval.states.sums.fixed_point import UNIT
 from tests.support.class_batch import class_batch
 
@@ -47,8 +50,6 @@ def test_a_true_class_that_is_not_named_is_never_found() -> None:
     many = ClassProbabilitySums()
     many.update_many(class_batch(["z"], [[0.25, 0.75]], ["b", "a"], [3]))
     assert many == single
-    single.revert("z", {"a": 0.75, "b": 0.25}, 3)
-    assert single == ClassProbabilitySums()
 
 
 @pytest.mark.parametrize("size", [3, 10])
@@ -70,12 +71,11 @@ def test_one_by_one_and_many_have_the_same_bits_in_any_order_of_columns(size: in
 
 
 def test_more_classes_than_a_chunk_has_cells() -> None:
-    rng = np.random.default_rng(9)
-    matrix = rng.dirichlet(np.full(20_000, 0.5), 3)
+    matrix = np.random.default_rng(9).dirichlet(np.full(20_000, 0.5), 3)
+    labels, weight = range(20_000), [1, 2, 2**53]
     sums = ClassProbabilitySums()
-    sums.update_many(class_batch([0, 1, 2], matrix, range(20_000), [1, 2, 2**53]))
-    single = one_by_one([0, 1, 2], matrix.tolist(), range(20_000), [1, 2, 2**53])
-    assert sums == single
+    sums.update_many(class_batch([0, 1, 2], matrix, labels, weight))
+    assert sums == one_by_one([0, 1, 2], matrix.tolist(), labels, weight)
 
 
 CLASSES = ("ant", "bee", "cow", "elk")
@@ -83,116 +83,67 @@ CLASSES = ("ant", "bee", "cow", "elk")
 ROWS = st.tuples(
     st.sampled_from(CLASSES),
     st.sampled_from([*CLASSES, None]),
-    # Quarters, so that ties are common; the third and fourth label may be left out.
+    # Quarters, so that ties are common.
     st.sampled_from(
         [(1, 1, 1, 1), (2, 2, 0, 0), (0, 2, 2, 0), (2, 0, 0, 2), (4, 0, 0, 0), (1, 3, 0, 0)]
     ),
-    st.integers(0, 2),
     st.integers(1, 3),
 )
 
 
-@given(st.lists(ROWS, min_size=1, max_size=12), st.permutations(CLASSES), st.integers(1, 12))
+@given(st.lists(ROWS, min_size=1, max_size=12), st.permutations(CLASSES), st.booleans())
 def test_calibration_is_about_the_predicted_label_on_every_path(
-    rows: list[tuple[str, str | None, tuple[int, ...], int, int]], order: list[str], last: int
+    rows: list[tuple[str, str | None, tuple[int, ...], int]], order: list[str], named: bool
 ) -> None:
-    """Against confidence and hit of each event's predicted label.
-
-    That merges, reverts and bytes keep the sums is a law of evaluators.
-    """
-    events = []
-    for true, y_pred, quarters, cut, weight in rows:
+    """Against confidence and hit of each event's predicted label."""
+    single, many = (se.Evaluator("multiclass", bins=4) for _ in range(2))
+    true, guesses, weights = [row[0] for row in rows], [], [row[3] for row in rows]
+    table: dict[str, list[float]] = {label: [] for label in order}
+    of_bins = [0] * 4, [0] * 4, [0] * 4
+    for y_true, y_pred, quarters, weight in rows:
         proba = {label: n / 4 for label, n in zip(CLASSES, quarters, strict=True)}
-        for label in CLASSES[4 - cut :]:  # a label without probability may be left out
-            if not proba[label]:
-                del proba[label]
+        for label, share in proba.items():
+            table[label].append(share)
+        some = {label: share for label, share in proba.items() if share}
+        single.update(y_true, y_pred if named else None, proba=some, weight=weight)
         first = min(label for label in proba if proba[label] == max(proba.values()))
-        events.append((true, y_pred, proba, weight, y_pred or first))
-
-    def oracle(chosen: list[Any]) -> tuple[list[int], list[int], list[int]]:
-        weights, correct, units = [0] * 4, [0] * 4, [0] * 4
-        for true, _, proba, weight, predicted in chosen:
-            confidence = proba.get(predicted, 0.0)
-            at = bisect_left([0.25, 0.5, 0.75], confidence)
-            weights[at] += weight
-            correct[at] += weight if predicted == true else 0
-            units[at] += weight * int(confidence * UNIT)
-        return weights, correct, units
-
-    def values(evaluator: se.Evaluator) -> tuple[Any, ...]:
+        guesses.append((named and y_pred) or first)
+        at = bisect_left([0.25, 0.5, 0.75], proba[guesses[-1]])
+        of_bins[0][at] += weight
+        of_bins[1][at] += weight * (guesses[-1] == y_true)
+        of_bins[2][at] += weight * int(proba[guesses[-1]] * UNIT)
+    many.update_many(true, guesses if named else None, proba=table, weight=weights)
+    for evaluator in (single, many):
         sums = evaluator.total._window.current().class_probability
-        return sums.bin_weights, sums.bin_correct, sums.bin_probability_units
-
-    def fed(named: bool = True, **options: Any) -> se.Evaluator:
-        evaluator = se.Evaluator("multiclass", bins=4, **options)
-        for true, y_pred, proba, weight, _ in events:
-            evaluator.update(true, y_pred if named else None, proba=proba, weight=weight)
-        return evaluator
-
-    expected = oracle(events)
-    assert values(fed()) == expected
-    assert values(fed(window=se.Last(last))) == oracle(events[-last:])
-
-    given_: dict[str, Any] = {"y_true": [e[0] for e in events], "weight": [e[3] for e in events]}
-    full = {label: [e[2].get(label, 0.0) for e in events] for label in order}
-    ways: dict[str, tuple[dict[str, Any], Any]] = {
-        "mappings": ({}, [e[2] for e in events]),
-        "table": ({}, full),
-        "matrix": ({"labels": list(order)}, np.column_stack(list(full.values()))),
-    }
-    for name, (options, proba) in ways.items():
-        many = se.Evaluator("multiclass", bins=4, **options)
-        many.update_many(**given_, y_pred=[event[4] for event in events], proba=proba)
-        assert values(many) == expected, name
-    # Without y_pred a batch predicts what single events do.
-    many = se.Evaluator("multiclass", bins=4)
-    many.update_many(**given_, proba=full)
-    assert values(many) == values(fed(named=False))
-    assert many["accuracy"] == fed(named=False)["accuracy"]
+        assert (sums.bin_weights, sums.bin_correct, sums.bin_probability_units) == of_bins
+    assert single["accuracy"] == many["accuracy"]
 
 
 @pytest.mark.parametrize(
-    ("proba", "message"),
+    ("y_true", "proba", "message"),
     [
-        ({}, "proba: expected probabilities that add up to 1, got 0"),
-        ({"a": 1.0, "b": math.nan}, r"proba\['b'\]: expected a finite number, got nan"),
-        ({"a": "1"}, r"proba\['a'\]: expected a finite number, got '1'"),
-        ({"a": 0.5, 1: 0.5}, "proba: expected a str like the label 'a', got 1"),
-        ({None: 1.0}, "proba: expected a str, int or bool label, got None"),
-        (None, "proba: expected a mapping of labels to probabilities, got None"),
-    ],
-)
-def test_bad_probabilities_are_refused(proba: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        check_probabilities(proba)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[0.5, 0.5], [0.5, 0.4]], r"proba\[1\]: expected .* add up to 1, got 0.9"),
-        ([[0.5, 0.5], [1.5, -0.5]], r"proba\['a'\]\[1\]: expected a probability"),
-        ([[0.5, 0.5], [0.5, math.nan]], r"proba\['b'\]\[1\]: expected a finite"),
-    ],
-)
-def test_bad_rows_are_refused_with_the_position(matrix: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        check_probability_rows(["a", "b"], np.array(matrix))
-
-
-@pytest.mark.parametrize(
-    ("y_true", "matrix", "message"),
-    [
+        (["a"], [[1.5, -0.5]], r"proba\['a'\]\[0\]: expected a probability"),
+        (["a"], [[0.5, math.nan]], r"proba\[0\]: expected a finite"),
         (["a", "b"], [[0.5, 0.5], [0.5]], "proba: expected 2 rows .*got rows of different length"),
         (["a", "b"], [[0.5]] * 2, r"proba: expected 2 rows .*got shape \(2, 1\)"),
         (["a", "b"], "xx", "proba: expected 2 rows"),
     ],
 )
-def test_bad_matrices_are_refused_whole(y_true: Any, matrix: Any, message: str) -> None:
+def test_bad_probabilities_are_refused_whole(y_true: Any, proba: Any, message: str) -> None:
+    """Beside those of the frozen texts."""
     evaluator = se.Evaluator("multiclass", labels=["a", "b"])
+    before = evaluator.to_bytes()
     with pytest.raises(InputError, match=message):
-        evaluator.update_many(y_true, proba=matrix)
-    assert evaluator == se.Evaluator("multiclass", labels=["a", "b"])
+        evaluator.update_many(y_true, proba=proba)
+    assert evaluator.to_bytes() == before
+
+
+def test_names_of_probabilities_are_labels_of_one_kind() -> None:
+    assert check_probabilities({"a": 1, "b": 0}) == {"a": 1.0, "b": 0.0}
+    with pytest.raises(InputError, match="proba: expected a str like the label 'a', got 1"):
+        check_probabilities({"a": 0.5, 1: 0.5})
+    with pytest.raises(InputError, match="proba: expected a str, int or bool label, got None"):
+        check_probabilities({None: 1.0})
 
 
 def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> None:
@@ -201,14 +152,95 @@ def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> 
         for _ in range(200):
             row = rng.dirichlet(np.ones(9)) * total
             row[0] += (total - math.fsum(row)) * rng.integers(0, 3)
-            verdicts = []
-            for check in (
-                lambda row=row: check_probabilities(dict(enumerate(row.tolist()))),
-                lambda row=row: check_probability_rows(range(9), row[None]),
+            verdicts = set()
+            for check, given_row in (
+                (check_probabilities, (dict(enumerate(row.tolist())),)),
+                (check_probability_rows, (range(9), row[None])),
             ):
                 try:
-                    check()
-                    verdicts.append(True)
+                    check(*given_row)
+                    verdicts.add(True)
                 except InputError:
-                    verdicts.append(False)
-            assert verdicts[0] == verdicts[1]
+                    verdicts.add(False)
+            assert len(verdicts) == 1
+
+
+def test_zeros_of_fractional_weights_are_a_sum_and_older_forms_are_read() -> None:
+    scores = ClassScores()
+    scores.update("a", {"a": 0.5, "b": 0.5}, 1e12 + 0.5)
+    scores.update("a", {"a": 1.0}, 0.25)
+    scores.update("a", {"c": 1.0}, 2)
+    # 0.25 is no more than the rounding of the sum that it is a part of.
+    assert [side.tolist() for side in scores.column_scores("b", "a")] == [
+        [0.0, 0.5],
+        [2.25, 1e12 + 0.5],
+    ]
+    form = scores.to_state()
+    assert ClassScores.from_state(form) == scores
+    # Before, a form had no zeros: they are what the class weighs more, where that is not rounding.
+    starts = np.append(0, np.cumsum(form["lengths"]))
+    held = form["scores"] != 0.0
+    older = {
+        **form,
+        "scores": form["scores"][held],
+        "weights": form["weights"][held],
+        "lengths": np.diff(np.append(0, np.cumsum(held))[starts]),
+    }
+    read = ClassScores.from_state(older)
+    read._check()
+    assert read.column_scores("c", "a")[0].tolist() == [0.0, 1.0]
+    assert read.column_scores("b", "a")[0].tolist() == [0.5]
+    whole = ClassScores()
+    whole.update("a", {"a": 1.0})
+    only = whole.to_state()
+    whole.update("a", {"a": 1.0}, 0.5)
+    for damaged, message in (
+        ({**form, "scores": np.where(held, form["scores"], -0.0)}, "a score in"),
+        ({**form, "scores": np.where(held, form["scores"], 1.5)}, "a score in"),
+        ({**form, "scores": form["scores"][::-1]}, r"scores\[1\]: expected ascending scores"),
+        ({**only, "scores": np.zeros(1)}, r"class_scores.scores\[0\]: expected a score in"),
+        ({**whole.to_state(), "scores": np.zeros(1)}, r"class_scores.lengths\[0\]: .* score but 0"),
+    ):
+        with pytest.raises(StateError, match=message):
+            ClassScores.from_state(damaged)
+
+
+def test_too_many_classes_or_too_much_weight_is_refused_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streameval.states.class_scores.MAX_CLASSES", 3)
+    monkeypatch.setattr("streameval.states.class_scores.MAX_TOTAL", 100)
+    scores = ClassScores()
+    scores.update(1, {1: 0.5, 2: 0.5}, 40)
+    before = scores.copy()
+    with pytest.raises(InputError, match="at most 3 classes in all, got 4 beside 3 others"):
+        scores.check(1, {1: 0.5, 3: 0.25, 4: 0.25})
+    with pytest.raises(InputError, match="add up to at most 50, got 11 beside 40 counted"):
+        scores.check_many(class_batch([1, 2], [[1.0], [1.0]], [1], [5, 6]))
+    with pytest.raises(InputError, match="add up to at most 33, got 1 beside 40 counted"):
+        scores.check(3, {1: 1.0})
+    other = before.copy()
+    with pytest.raises(StateError, match="merge: weight: expected weights that add up"):
+        scores.merge(other)
+    assert scores == before == other
+
+
+def test_memory_grows_with_the_scores_and_not_with_the_pairs_of_classes() -> None:
+    rng = np.random.default_rng(17)
+    matrix = rng.dirichlet(np.ones(300), 600)
+    batch = class_batch(rng.integers(0, 300, 600), matrix, range(300))
+    scores = ClassScores()
+    tracemalloc.start()
+    try:
+        scores.update_many(batch)
+        wins = [scores.one_vs_rest_wins(label) for label in range(3)]
+        # Without compiled code each score is a Python float in a list.
+        factor = 4 if backend() == "native" else 8
+        assert tracemalloc.get_traced_memory()[1] < factor * matrix.nbytes
+        form = scores.to_state()
+        assert tracemalloc.get_traced_memory()[1] < 16 * matrix.nbytes
+    finally:
+        tracemalloc.stop()
+    read = ClassScores.from_state(form)
+    assert read == scores
+    assert [read.one_vs_rest_wins(c) for c in range(3)] == wins

@@ -11,7 +11,6 @@ from scipy import stats
 
 from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison
-from streameval.states.joint_errors import JointErrors
 from streameval.windows.panes import Panes
 from tests.unit.test_comparison import MODELS, TAGS, numbers, sets
 
@@ -50,14 +49,14 @@ def test_a_mean_of_errors_has_the_paired_t_test_of_scipy(metric: str, unit: floa
 
 def test_hamming_loss_has_the_paired_t_test_of_scipy() -> None:
     given = sets(300)
-    found = counted("multilabel", given).difference("hamming_loss")
-    wrong = [(given["y_pred"][name] ^ given["y_true"]).mean(axis=1) for name in MODELS[::-1]]
-    test = stats.ttest_rel(*wrong)
+    c = counted("multilabel", given)
+    found, shares = c.difference("hamming_loss"), c.difference("accuracy")
+    flips = [given["y_pred"][name] ^ given["y_true"] for name in MODELS[::-1]]
+    test = stats.ttest_rel(*(wrong.mean(axis=1) for wrong in flips))
     assert found.p_value == pytest.approx(test.pvalue, rel=1e-6)
     assert (found.method, found.n) == ("paired t", 300)
-    shares = counted("multilabel", given).difference("accuracy")
-    right = [(given["y_pred"][name] == given["y_true"]).all(axis=1) for name in MODELS]
-    assert shares.value == pytest.approx(right[1].mean() - right[0].mean())
+    new, old = (1 - wrong.any(axis=1).mean() for wrong in flips)
+    assert shares.value == pytest.approx(new - old)
     assert shares.method == "McNemar, Bonett-Price"
 
 
@@ -79,8 +78,8 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metrics: 
         rows = rng.integers(0, n, n)
         part = {"y_true": given["y_true"][rows]}
         part["y_pred"] = {name: one[rows] for name, one in given["y_pred"].items()}
-        c = counted(task, part, metrics=metrics)
-        values.append([c[MODELS[1]][metric] - c[MODELS[0]][metric] for metric in metrics])
+        old, new = (counted(task, part, metrics=metrics)[name] for name in MODELS)
+        values.append([new[metric] - old[metric] for metric in metrics])
     for metric, error in zip(metrics, np.std(values, axis=0), strict=True):
         difference = found.difference(metric)
         assert difference.method == "paired t, delta method"
@@ -88,98 +87,79 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metrics: 
 
 
 def test_diebold_mariano_is_students_t_of_panes_of_equal_size() -> None:
-    times = 10**9 // 60 * 60 + np.arange(600)
-    for task, metric, of_events in (
-        ("regression", "mean_absolute_error",
-         lambda given, name: abs(given["y_pred"][name] - given["y_true"])),
-        ("multilabel", "hamming_loss",
-         lambda given, name: (given["y_pred"][name] ^ given["y_true"]).mean(axis=1)),
-    ):  # fmt: skip
+    window = {"window": Panes("1h", pane="1m"), "time_unit": "s"}
+    times = {"event_time": 10**9 // 60 * 60 + np.arange(600)}
+    for task, metric, loss in (
+        ("regression", "mean_absolute_error", lambda y, guess: abs(guess - y)),
+        ("multilabel", "hamming_loss", lambda y, guess: (guess ^ y).mean(axis=1)),
+    ):
         given = DATA[task](600)
-        c = counted(
-            task, given | {"event_time": times}, window=Panes("1h", pane="1m"), time_unit="s"
-        )
-        found = c.difference(metric, method="diebold_mariano")
-        gaps = of_events(given, MODELS[1]) - of_events(given, MODELS[0])
-        means = gaps.reshape(10, 60).mean(axis=1)
+        found = counted(task, given | times, **window).difference(metric, method="diebold_mariano")
+        old, new = (loss(given["y_true"], given["y_pred"][name]) for name in MODELS)
+        means = (new - old).reshape(10, 60).mean(axis=1)
         assert found.p_value == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-6)
         assert found.method == "Diebold-Mariano, 10 panes"
     rng = np.random.default_rng(3)
     scores = {name: rng.random(600) for name in MODELS}
-    c = Comparison(MODELS, window=Panes("1h", pane="1m"), time_unit="s")
-    c.update_many(rng.random(600) < 0.5, score=scores, event_time=times)
+    c = Comparison(MODELS, **window).update_many(rng.random(600) < 0.5, score=scores, **times)
     assert c.difference("log_loss", method="diebold_mariano").p_value < 1
-    assert "at least 5 panes, got 0" in (
-        counted("regression", numbers(60)).difference("r2", method="diebold_mariano").reason
-    )
+    none = counted("regression", numbers(60)).difference("r2", method="diebold_mariano")
+    assert "at least 5 panes, got 0" in none.reason
 
 
-def test_refused_calls_leave_the_bytes() -> None:
-    c = counted("regression", numbers(20), metrics=["r2", "median_absolute_error"])
+def predicted(old: Any, new: Any) -> dict[str, Any]:
+    return dict(zip(MODELS, (old, new), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "given", "text"),
+    [
+        ("regression", "update", (1.0, {"champion": 1.0}), "predicted numbers of champion and ch"),
+        ("regression", "update", (1.0, predicted(1.0, math.nan)), r"y_pred\['challenger'\]"),
+        ("regression", "update_many", ([1.0], predicted([1.0], ["x"])), "y_pred"),
+        ("regression", "revert", (5.0, predicted(1.0, 2.0)), "counted before"),
+        ("multilabel", "update", ({"ad"}, predicted({"ad"}, "ad")), "y_pred"),
+        ("multilabel", "update", ({"ad"}, predicted({"ad"}, {"bad"})), "y_pred"),
+        ("multilabel", "revert", (set(TAGS), predicted({"ad"}, set())), "counted before"),
+    ],
+)
+def test_refused_calls_leave_the_bytes(task: str, method: str, given: Any, text: str) -> None:
+    c = counted(task, DATA[task](20))
     before = c.to_bytes()
-    for call, text in (
-        (lambda: c.update(1.0, {"champion": 1.0}), "predicted numbers of champion and challenger"),
-        (
-            lambda: c.update(1.0, {"champion": 1.0, "challenger": math.nan}),
-            r"y_pred\['challenger'\]",
-        ),
-        (lambda: c.update_many([1.0], {"champion": [1.0], "challenger": ["x"]}), "y_pred"),
-        (lambda: c.revert(5.0, {"champion": 1.0, "challenger": 2.0}), "counted before"),
-        (lambda: c.update(1.0, score={"champion": 1.0, "challenger": 1.0}), "score"),
-    ):
-        with pytest.raises(InputError, match=text):
-            call()
-        assert c.to_bytes() == before
-    c = counted("multilabel", sets(20))
-    before = c.to_bytes()
-    for call in (
-        lambda: c.update({"ad"}, {"champion": {"ad"}, "challenger": "ad"}),
-        lambda: c.update({"ad"}, {"champion": {"ad"}, "challenger": {"bad"}}),
-        lambda: c.revert(set(TAGS), {"champion": {"ad"}, "challenger": set()}),
-    ):
-        with pytest.raises(InputError):
-            call()
-        assert c.to_bytes() == before
+    with pytest.raises(InputError, match=text):
+        getattr(c, method)(*given)
+    assert c.to_bytes() == before
+
+
+def test_numbers_have_no_scores() -> None:
+    with pytest.raises(InputError, match="score"):
+        counted("regression", numbers(20)).update(1.0, score=predicted(1.0, 1.0))
 
 
 OF_LABELS = {"ad": 0.2, "spam": 0.5, "toxic": 0.9}
-LISTED = [[label, threshold] for label, threshold in OF_LABELS.items()]
 SCORES = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("task", "threshold", "note", "score", "values"),
+    ("task", "threshold", "score", "values"),
     [
-        ("multilabel", OF_LABELS, LISTED, SCORES, (1, 1)),
-        (
-            "multilabel",
-            {"champion": 0.5, "challenger": OF_LABELS},
-            {"champion": 0.5, "challenger": LISTED},
-            *(SCORES, (0, 1)),
-        ),
-        ("binary", {"champion": 0.9, "challenger": 0.1}, None, 0.5, (0, 1)),
+        ("multilabel", OF_LABELS, SCORES, (1, 1)),
+        ("multilabel", predicted(0.5, OF_LABELS), SCORES, (0, 1)),
+        ("binary", predicted(0.9, 0.1), 0.5, (0, 1)),
     ],
 )
 def test_thresholds_of_labels_and_of_models(
-    task: str, threshold: Any, note: Any, score: Any, values: tuple[int, int]
+    task: str, threshold: Any, score: Any, values: tuple[int, int]
 ) -> None:
     c = Comparison(MODELS, **OPTIONS.get(task, {}), threshold=threshold)
     c.update({"ad"} if task == "multilabel" else True, score=dict.fromkeys(MODELS, score))
     assert tuple(c[name]["accuracy"] for name in MODELS) == values
-    assert c.report(["accuracy"]).notes["threshold"] == (note or threshold)
+    note = c.report(["accuracy"]).notes["threshold"]
+    listed = [[*item] for item in OF_LABELS.items()]
+    if threshold is OF_LABELS:
+        assert note == listed
+    else:
+        assert note == {n: listed if t is OF_LABELS else t for n, t in threshold.items()}
     again = Comparison.from_bytes(c.to_bytes())
     assert again == c
     assert again.merge(c, allow_overlap=True) is again
-
-
-def test_sums_of_any_size_are_taken_back_exactly() -> None:
-    rest, all_of_them = JointErrors(), JointErrors()
-    rng = np.random.default_rng(5)
-    events = (10.0 ** rng.integers(-150, 150, (40, 3)) * rng.normal(size=(40, 3))).tolist()
-    for n, (true, *predicted) in enumerate(events):
-        all_of_them.update(true, (), 1, tuple(predicted))
-        if n % 2:
-            rest.update(true, (), 1, tuple(predicted))
-    for true, *predicted in events[::2]:
-        all_of_them.revert(true, (), 1, tuple(predicted))
-    assert all_of_them.to_state() == rest.to_state()

@@ -32,23 +32,15 @@ NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 MICRO = int(NOON.timestamp()) * 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90s", 90), ("5m", 300), ("1h", 3600), ("7d", 604_800), ("2w", 1_209_600), (" 1.5h ", 5400),
-     ("250ms", 0.25), ("3us", 0.000003), (timedelta(minutes=2), 120)],
-)  # fmt: skip
-def test_durations(text: Any, seconds: float) -> None:
-    assert duration(text) == round(seconds * 1e6)
-    assert duration(duration_text(duration(text))) == duration(text)
-
-
-@pytest.mark.parametrize("bad", ["", "5", "h", "-5m", "0s", "1e3s", "5 minutes", 300, None, 1.5])
-def test_what_is_no_duration(bad: Any) -> None:
-    with pytest.raises(InputError, match=r'length: expected a duration such as "90s", "5m"'):
-        duration(bad, "length")
-
-
-def test_zero_only_where_it_is_allowed() -> None:
+def test_durations() -> None:
+    given_ = ["90s", "5m", "1h", "7d", "2w", " 1.5h ", "250ms", "3us", timedelta(minutes=2)]
+    seconds = [90, 300, 3600, 604_800, 1_209_600, 5400, 0.25, 0.000003, 120]
+    for text, expected in zip(given_, seconds, strict=True):
+        assert duration(text) == round(expected * 1e6)
+        assert duration(duration_text(duration(text))) == duration(text)
+    for bad in ("", "5", "h", "-5m", "0s", "1e3s", "5 minutes", 300, None, 1.5):
+        with pytest.raises(InputError, match=r'length: expected a duration such as "90s", "5m"'):
+            duration(bad, "length")
     assert duration("0s", zero=True) == 0
     assert duration_text(0) == "0s"
 
@@ -58,7 +50,6 @@ def test_zero_only_where_it_is_allowed() -> None:
     [
         (NOON, None),
         (NOON.astimezone(timezone(timedelta(hours=2))), None),
-        ("2026-03-29T12:00:00Z", None),
         ("2026-03-29T14:00:00+02:00", None),
         ("2026-03-29 12:00:00.000000+00:00", None),
         (MICRO // 1_000_000, "s"),
@@ -73,25 +64,20 @@ def test_zero_only_where_it_is_allowed() -> None:
 def test_times(value: Any, unit: str | None) -> None:
     assert event_time(value, unit) == MICRO
     assert event_times([value, value], 2, unit).tolist() == [MICRO, MICRO]
+    assert iso_time(MICRO) == "2026-03-29T12:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("bad", "unit", "message"),
-    [
+def test_what_is_no_time() -> None:
+    """Beside what the frozen texts refuse."""
+    for bad, unit, message in (
         (datetime(2026, 1, 1), None, "without a zone; add the offset, such as +00:00"),
-        (1_700_000_000, None, 'declare its unit with time_unit="s" or "ms"'),
-        (float("nan"), "s", "got nan"),
         (10**30, "ms", "got 1000000"),
-        (True, "s", "got True"),
-        (None, "s", "got None"),
         (np.datetime64("NaT", "s"), None, "got"),
-    ],
-)
-def test_what_is_no_time(bad: Any, unit: str | None, message: str) -> None:
-    with pytest.raises(InputError, match=re.escape(message)):
-        event_time(bad, unit)
-    with pytest.raises(InputError, match=re.escape("event_time[1]: ")):
-        event_times([NOON.isoformat() if unit is None else 5, bad], 2, unit)
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            event_time(bad, unit)
+        with pytest.raises(InputError, match=r"^event_time\[1\]: "):
+            event_times([NOON.isoformat() if unit is None else 5, bad], 2, unit)
 
 
 @settings(max_examples=60)
@@ -121,70 +107,58 @@ def test_columns_are_their_values(unit: str, values: list[Any]) -> None:
 
 def test_columns_of_times() -> None:
     stamps = pd.Series(pd.to_datetime(["2026-03-29 12:00", "2026-03-29 12:01"]))
-    expected = [MICRO, MICRO + 60_000_000]
+    zoned = stamps.dt.tz_localize("UTC")
+    texts = ["2026-03-29T12:00Z", "2026-03-29T14:01+02:00"]
     for column in (
-        stamps,
-        stamps.dt.tz_localize("UTC"),
-        stamps.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"),
-        stamps.to_numpy(),
-        stamps.to_numpy().astype("datetime64[s]"),
-        pl.Series(stamps.tolist()),
-        pa.array(stamps),
-        ["2026-03-29T12:00Z", "2026-03-29T14:01+02:00"],
-        pa.array(["2026-03-29T12:00Z", "2026-03-29T14:01+02:00"]),
+        *(stamps, zoned, zoned.dt.tz_convert("Asia/Kathmandu"), stamps.to_numpy()),
+        *(stamps.to_numpy().astype("datetime64[s]"), pl.Series(stamps.tolist()), pa.array(stamps)),
+        *(texts, pa.array(texts)),
     ):
-        assert event_times(column, 2).tolist() == expected
-    with pytest.raises(InputError, match=re.escape("event_time[1]: expected a time in the years")):
-        event_times(np.array([stamps[0], "NaT"], dtype="datetime64[us]"), 2)
-    with pytest.raises(InputError, match=re.escape("event_time[0]: expected a time in the years")):
-        event_times(np.array(["300000-01-01"], dtype="datetime64[D]"), 1)
-    with pytest.raises(InputError, match="3"):
-        event_times(stamps, 3)
-    with pytest.raises(InputError, match="a column of event times"):
-        event_times(5, 1)
+        assert event_times(column, 2).tolist() == [MICRO, MICRO + 60_000_000]
+    for wrong, length, message in (
+        (np.array([stamps[0], "NaT"], "datetime64[us]"), 2, r"event_time\[1\]: .* in the years"),
+        (np.array(["300000-01-01"], "datetime64[D]"), 1, r"event_time\[0\]: .* in the years"),
+        (stamps, 3, "3"),
+        (5, 1, "a column of event times"),
+    ):
+        with pytest.raises(InputError, match=message):
+            event_times(wrong, length)
 
 
 def test_times_are_shown_as_utc_and_inside_what_a_date_can_be() -> None:
-    assert iso_time(MICRO) == "2026-03-29T12:00:00Z"
     assert iso_time(-1) == "1969-12-31T23:59:59.999999Z"
     assert iso_time(LATEST + 10**15) == iso_time(LATEST)
     assert iso_time(EARLIEST - 1) == "0001-01-01T00:00:00Z"
 
 
 def test_a_clock_that_goes_back_stands_still() -> None:
-    times = iter([5.0, 3.0, 6.0])
-    clock = ForwardClock(lambda: next(times))
+    clock = ForwardClock(iter([5.0, 3.0, 6.0]).__next__)
     assert [clock(), clock(), clock()] == [5.0, 5.0, 6.0]
 
 
 SCALES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-@given(
-    st.integers(631_152_001 * 10**9, 4_102_444_799 * 10**9),
-    st.sampled_from(list(SCALES)),
-    st.sampled_from(list(SCALES)),
-)
+@given(st.integers(631_152_001 * 10**9, 4_102_444_799 * 10**9), *[st.sampled_from([*SCALES])] * 2)
 def test_a_wrong_unit_is_refused_with_the_one_that_fits(
     nanoseconds: int, actual: str, declared: str
 ) -> None:
     number = nanoseconds // SCALES[actual]
-    evaluators = [Evaluator(window=Panes("1h"), time_unit=declared) for _ in range(2)]
-    calls: list[Callable[[], None]] = [
-        lambda: evaluators[0].update(True, True, event_time=number),
-        lambda: evaluators[1].update_many([True], [True], event_time=np.asarray([number])),
-    ]
-    if actual == declared:
-        for call in calls:
-            call()
-        assert evaluators[0] == evaluators[1]
-        return
     day = (datetime(1970, 1, 1) + timedelta(microseconds=nanoseconds // 1000)).date()
-    for call, evaluator in zip(calls, evaluators, strict=True):
+    one, many = (Evaluator(window=Panes("1h"), time_unit=declared) for _ in range(2))
+    calls: list[Callable[[], object]] = [
+        lambda: one.update(True, True, event_time=number),
+        lambda: many.update_many([True], [True], event_time=np.asarray([number])),
+    ]
+    for call in calls:
+        if actual == declared:
+            call()
+            continue
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.remedy == f"in {actual} it is a time of {day}: declare that unit"
-        assert evaluator == evaluator.emptied()
+    assert one == many
+    assert (one == one.emptied()) is (actual != declared)
 
 
 @given(st.integers(0, 59 * 86_400), st.sampled_from(list(SCALES)))
