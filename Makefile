@@ -306,7 +306,7 @@ SANITIZED := \
   tests/unit/test_native_index.py \
   tests/unit/test_native_json.py \
   tests/unit/test_confusion_cells.py \
-  tests/unit/test_native_ring.py
+  tests/unit/test_last.py
 
 # Of these the tests of wide integers, which run again with those of two halves.
 SCHOOLBOOK := \

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,12 @@ from streameval.events.values import (
 from streameval.metrics import registry as metric_registry
 from streameval.metrics.metric import Metric
 from streameval.states.registry import STATES, StateRow
-from streameval.states.state_set import StatePlan, StateSet
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.states.sums.sum_vector import Field, SumVector
 from streameval.tasks.input import Input, InputOptions
 from streameval.tasks.registry import TASKS, one_of_tasks
 from streameval.tasks.task import Task
+from tests.support.window_model import Item, columns
 
 # The task, as its module in tasks/ would have it ------------------------------
 
@@ -138,52 +138,41 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m"), se.Fading(40)]
 
 
-def stream(n: int, seed: int) -> list[dict[str, Any]]:
+def stream(n: int, seed: int) -> list[Item]:
     rng = np.random.default_rng(seed)
     times = 1_700_000_000 + np.cumsum(rng.integers(0, 90, n))
+    pairs, weights = rng.normal(size=(n, 2)).tolist(), rng.integers(1, 4, n).tolist()
     return [
-        {
-            "y_true": float(rng.normal()),
-            "y_pred": float(rng.normal()),
-            "weight": int(rng.integers(1, 4)),
-            "event_time": int(time),
-            "slices": {"country": f"c{rng.integers(3)}"},
-        }
-        for time in times
+        Item(true, y_pred=predicted, weight=by, time=time, slices={"country": f"c{by}"})
+        for (true, predicted), by, time in zip(pairs, weights, times.tolist(), strict=True)
     ]
-
-
-def columns(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    events = list(events)
-    found = {name: [event[name] for event in events] for name in events[0]}
-    return {**found, "slices": {"country": [event["country"] for event in found["slices"]]}}
 
 
 def opened(window: Any = None) -> se.Evaluator:
     return se.Evaluator("numbers", window=window, slices=("country",), time_unit="s")
 
 
-def mean(events: Iterable[dict[str, Any]]) -> float:
-    events = list(events)
-    total = sum(event["weight"] * abs(event["y_true"] - event["y_pred"]) for event in events)
-    return float(total / sum(event["weight"] for event in events))
+def mean(items: list[Item]) -> float:
+    total = sum(item.weight * abs(item.y_true - item.y_pred) for item in items)
+    return float(total / sum(item.weight for item in items))
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=repr)
 def test_events_batches_shards_slices_and_files(window: Any, tmp_path: Path) -> None:
-    one, many, events = opened(window), opened(window), stream(120, 3)
+    one, many, items = opened(window), opened(window), stream(120, 3)
+    events = [item.arguments(timed=True, sliced=True) for item in items]
     for event in events:
         one.update(**event)
     for start in range(0, 120, 17):
-        many.update_many(**columns(events[start : start + 17]))
+        many.update_many(**columns(items[start : start + 17], timed=True, sliced=True))
     assert one.to_bytes() == many.to_bytes()
     one._check()
-    inside = {None: events, WINDOWS[1]: events[-25:]}.get(window)
+    inside = {None: items, WINDOWS[1]: items[-25:]}.get(window)
     if inside:
         assert one["mean_gap"] == pytest.approx(mean(inside))
     if window is None:
         for (place,), view in one.slices().items():
-            part = [event for event in events if event["slices"] == dict([place])]
+            part = [item for item in items if item.slices == dict([place])]
             assert view["mean_gap"] == pytest.approx(mean(part))
     one.save(tmp_path / "state")
     loaded = se.load(tmp_path / "state")
@@ -194,7 +183,6 @@ def test_events_batches_shards_slices_and_files(window: Any, tmp_path: Path) -> 
     assert [row.value for row in worst.rows] == sorted(
         (view["mean_gap"] for view in one.slices().values()), reverse=True
     )
-    assert "numbers" in repr(one)
     if window in WINDOWS[:3]:
         many.revert(**events[-1])
         many.update(**events[-1])
@@ -208,18 +196,15 @@ def test_events_batches_shards_slices_and_files(window: Any, tmp_path: Path) -> 
 
 def test_it_is_refused_in_words() -> None:
     assert one_of_tasks().endswith(' or "numbers"')
-    one = opened()
+    one = se.Evaluator("numbers")
     with pytest.raises(InputError, match=r"^y_pred: expected a finite number"):
-        one.update(1.5, "cat", slices={"country": "c"}, event_time=1_700_000_000)
+        one.update(1.5, "cat")
     with pytest.raises(se.errors.MetricError, match=r"^accuracy is for binary, multi-class"):
         one["accuracy"]
     with pytest.raises(se.errors.MetricError, match="mean_gap is for number tasks"):
         se.Evaluator()["mean_gap"]
     with pytest.raises(StateError, match="task is 'numbers' here and 'binary' there"):
         one.merge(se.Evaluator())
-    state = StateSet(StatePlan.everything("numbers"))
-    state.update(1.0, 0.25, None, 2)
-    assert (state.support("absolute_errors"), state.plan.keeps) == (2, {"absolute_errors"})
 
 
 # A process of its own: the commands' choices are made when they are imported.
