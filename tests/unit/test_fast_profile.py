@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.support.examples import limit_examples
 
@@ -27,22 +26,3 @@ def test_a_property(own: int, expected: int, outermost: str) -> None:
     limit_examples(SimpleNamespace(cls=None, obj=law), 7)
     law()  # type: ignore[call-arg]
     assert len(seen) == expected
-
-
-def test_a_state_machine() -> None:
-    begun: list[None] = []
-
-    class Machine(RuleBasedStateMachine):
-        def __init__(self) -> None:
-            super().__init__()
-            begun.append(None)
-
-        @rule()
-        def step(self) -> None:
-            pass
-
-    case = Machine.TestCase
-    case.settings = settings(max_examples=40, database=None)
-    limit_examples(SimpleNamespace(cls=case, obj=case("runTest").runTest), 7)
-    case("runTest").runTest()
-    assert len(begun) <= 8  # one is made to look at its rules
