@@ -6,7 +6,6 @@ import gc
 import inspect
 import random
 import sys
-import weakref
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -413,30 +412,14 @@ def test_what_is_not_plain_is_counted_in_python(checked: list[str]) -> None:
 
 
 @compiled
-def test_a_few_events_at_once_are_counted_without_python(checked: list[str]) -> None:
-    ev = se.Evaluator().update_many([True, False, True], score=[0.75, 0.25, 0.125])
-    checked.clear()
-    columns: list[tuple[Any, Any, Any]] = [
-        ([True, False], None, [0.5, -0.0]),
-        (np.array([True, False]), None, np.array([0.5, -0.0])),
-        ([1, 0, True], [True, False, False], [0.5, 0.5, 0.5]),
-        (np.array([True, False]), np.array([False, True]), None),
-    ]
-    for y_true, y_pred, score in columns:
-        ev.update_many(y_true, y_pred, score=score)
-    assert not checked
-
-
-@compiled
 def test_signature_and_documentation_are_those_of_the_method() -> None:
     for name in ("update", "revert", "update_many", "interval"):
         shown, own = getattr(se.Evaluator, name), getattr(CheckedCalls, name)
         assert inspect.signature(shown) == inspect.signature(own)
         assert inspect.getdoc(shown) == inspect.getdoc(own)
-    with pytest.raises(TypeError, match="argument"):
-        se.Evaluator().update()  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="scores"):
-        se.Evaluator().update(True, scores=0.5)  # type: ignore[call-arg]
+    for named, message in (({}, "argument"), ({"y_true": True, "scores": 0.5}, "scores")):
+        with pytest.raises(TypeError, match=message):
+            se.Evaluator().update(**named)  # type: ignore[arg-type]
 
 
 @compiled
@@ -539,18 +522,3 @@ def test_nothing_leaks(window: Any) -> None:
     gc.collect()
     after = [sys.getrefcount(item) for item in watched]
     assert all(abs(a - b) < 30 for a, b in zip(after, before, strict=True)), (before, after)
-
-
-@pytest.mark.parametrize("window", [None, se.Last(5), se.Panes("1h")])
-def test_an_evaluator_is_freed_with_its_last_reference(window: Any) -> None:
-    ev = se.Evaluator(slices=("country",), window=window, time_unit="s")
-    for n in range(9):
-        ev.update(n % 2 == 0, score=n / 9, event_time=START, slices={"country": "PT"})
-        assert [ev["roc_auc"], ev["f1"]]
-    known = weakref.ref(ev), weakref.ref(ev._windows.total.current())
-    gc.disable()
-    try:
-        del ev
-        assert [one() for one in known] == [None, None]
-    finally:
-        gc.enable()

@@ -8,7 +8,6 @@ import tracemalloc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -171,16 +170,6 @@ def test_a_record_that_is_too_long_is_skipped() -> None:
 # Records: which texts and which other values are bad is in tests/golden/bad_records.json. ------
 
 
-def test_columns_are_arrays_of_the_narrowest_type_and_equal_texts_one_object() -> None:
-    (chunk,) = read('{"label": 1, "score": 0.5}\n{"label": 0, "score": 1}\n').chunks
-    assert chunk.events.columns["label"].dtype == np.int64
-    assert chunk.events.columns["score"].dtype == np.float64
-    (chunk,) = read('{"label": true, "score": 1}').chunks
-    assert chunk.events.columns["label"].dtype == np.bool_
-    (chunk,) = read('{"label": "spam", "score": 0.5}\n' * 3).chunks
-    assert chunk.events.columns["label"].labels == ["spam"]
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -208,15 +197,6 @@ def test_paths_go_into_objects_and_a_backslash_keeps_a_dot() -> None:
 def test_paths_that_clash_are_refused(paths: tuple[str, ...]) -> None:
     with pytest.raises(InputError):
         read("", *(FieldRequest(path, kind) for path, kind in zip(paths, KINDS, strict=False)))
-
-
-def test_probabilities_of_the_same_labels_are_columns() -> None:
-    wanted = FieldRequest("p", "probabilities")
-    (chunk,) = read('{"p": {"a": 0.25, "b": 0.75}}\n{"p": {"a": 1, "b": 0}}\n', wanted).chunks
-    columns = {label: shares.tolist() for label, shares in chunk.events.columns["p"].items()}
-    assert columns == {"a": [0.25, 1.0], "b": [0.75, 0.0]}
-    (chunk,) = read('{"p": {"a": 1}}\n{"p": {"b": 1}}\n', wanted).chunks
-    assert chunk.events.columns["p"] == [{"a": 1.0}, {"b": 1.0}]
 
 
 def test_bad_records_count_once_and_ten_are_kept_in_order() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -130,17 +129,3 @@ def test_without_pyarrow_the_message_names_the_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'streameval\[files\]'"):
         read(path, FieldRequest("y", "label"))
-
-
-def test_pandas_is_not_imported(tmp_path: Path) -> None:
-    """pyarrow would, for 50 MB and half a second, at the least conversion."""
-    path = written(tmp_path, {"y": ["a", "b"], "s": [0.5, 1.0], "t": [True, False]})
-    code = f"""
-import sys
-from streameval.records.chunk import FieldRequest
-from streameval.records.arrow import read_parquet
-wanted = [FieldRequest("y", "label"), FieldRequest("s", "number"), FieldRequest("t", "label")]
-rows = sum(chunk.events.rows for chunk in read_parquet(open({str(path)!r}, "rb"), "a", wanted))
-sys.exit(rows != 2 or "pandas" in sys.modules)
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

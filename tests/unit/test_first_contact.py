@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -214,15 +213,6 @@ def test_editors_list_what_is_public() -> None:
     # An internal name is one that some class has.
     known = [se.Evaluator, se.Comparison, type(se.Evaluator().total)]
     assert not [name for name in INTERNAL if not any(hasattr(kind, name) for kind in known)]
-
-
-def test_help_names_no_internal_base() -> None:
-    for kind in (se.Evaluator, se.Comparison):
-        text = pydoc.plain(pydoc.render_doc(kind))
-        assert "Method resolution order" not in text
-        assert "inherited from" not in text.replace("inherited from builtins.object", "")
-        assert "update_many(" in text
-        assert " fast_reader" not in text
 
 
 def test_a_subclass_is_a_class_as_any_other() -> None:

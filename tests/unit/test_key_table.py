@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 import random
 import sys
 from collections.abc import Callable
@@ -144,23 +143,13 @@ def test_what_is_no_text_is_refused_and_changes_nothing() -> None:
 
     table = native()
     for bad in (None, b"a", Text("a")):
-        for call in (
-            table.find,
-            lambda k: table.add(k, [1, 2]),
-            lambda k: table.put(k, [1, 2]),
-            lambda k: table.get(k[1]),
-        ):
+        for call in (table.find, lambda k: table.add(k, [1, 2]), lambda k: table.put(k, [1, 2])):
             with pytest.raises(TypeError, match="expected keys of type str, got"):
                 call(["good", bad])
     for call in (table.add, table.put):
         with pytest.raises(ValueError, match="expected an entry for each of 1 keys, got 2"):
             call(["a"], [1, 2])
     assert (len(table), table.versions()[0]) == (0, [])
-    with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(table)
-    small = sys.getsizeof(table)
-    table.put([f"k{n}" for n in range(10_000)], range(10_000))
-    assert 32 * 20_000 <= sys.getsizeof(table) - small <= 72 * 20_000
     keys = ["", "a", "ä" * 100]
     assert hashes(keys).tolist() == list(map(hash, keys))
 

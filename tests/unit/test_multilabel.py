@@ -315,22 +315,6 @@ def evaluator(**options: Any) -> se.Evaluator:
     return opened(**options).update_many(TRUE, score=SCORES)
 
 
-def test_documented_values_of_torchmetrics_and_torcheval() -> None:
-    """`MultilabelAUROC` of 1.9, `multilabel_auprc` of 0.0.7: their numbers have four digits."""
-    scores = np.array(
-        [[0.75, 0.05, 0.35], [0.45, 0.75, 0.05], [0.05, 0.55, 0.75], [0.05, 0.65, 0.05]]
-    )
-    ev = se.Evaluator("multilabel", labels=range(3))
-    ev.update_many(np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1], [1, 1, 1]]), score=scores)
-    for name, each, macro in (
-        ("roc_auc", [0.6250, 0.5000, 0.8333], 0.6528),
-        ("average_precision", [0.7500, 0.5833, 0.9167], 0.7500),
-    ):
-        assert list(ev.value(name, average=None).values()) == pytest.approx(each, abs=5e-5)
-        assert ev.value(name, average="macro") == ev[f"{name}_macro"]
-        assert ev[f"{name}_macro"] == pytest.approx(macro, abs=5e-5)
-
-
 def test_a_label_is_the_binary_task_of_its_scores() -> None:
     ev = evaluator(threshold={"spam": 0.5, "toxic": 0.7, "ad": 0.5})
     for n, label in enumerate(LABELS):
