@@ -385,30 +385,11 @@ def test_times_are_those_of_the_way_in_python(unit: str, times: list[Any]) -> No
             assert (ev.newest, ev.arrivals) == (twin.newest, twin.arrivals)
 
 
-@compiled
-def test_what_is_not_plain_is_counted_in_python(checked: list[str]) -> None:
-    ev = se.Evaluator(positive="spam")
-    ev.update("spam", score=0.5)
-    ev.update("ham", score=0.5)
-    assert checked == ["update"]  # its label is new
-    ev = se.Evaluator()
-    ev.update(True, score=0.5)
-    checked.clear()
-    for score, weight in ((0.5, 2), (1, 1), (0.5, 1.0)):
-        ev.update(True, score=score, weight=weight)
-    assert len(checked) == 2
-    with ev.counting_only((), labels=False, scores=True):
-        ev.update(True, score=0.25)
-    assert len(checked) == 3
-    last = se.Evaluator(window=se.Last(3))
-    counting = last.counting_only((), labels=False, scores=True)
+def test_an_event_of_a_window_is_not_counted_without_its_label() -> None:
+    ev = se.Evaluator(window=se.Last(3))
+    counting = ev.counting_only((), labels=False, scores=True)
     with pytest.raises(StateError, match="without its label"), counting:
         pass
-    ev.update(True, score=0.5, weight=0.5)
-    checked.clear()
-    ev.update(True, score=0.5)
-    assert not checked  # weights that are fractions are counted by the methods of the states
-    assert ev.confusion.total == 6.5
 
 
 @compiled

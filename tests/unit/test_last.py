@@ -66,25 +66,7 @@ def test_one_event_is_written_in_one_way() -> None:
     assert left.to_bytes() == right.to_bytes()
 
 
-# The compiled ring: the bits, the errors and the file of a deque ----------------
-
-
-@pytest.mark.skipif(se.backend() != "native", reason="the portable backend has no ring")
-def test_the_ring_is_in_use_until_an_event_has_another_weight() -> None:
-    ev = se.Evaluator(positive="spam", window=se.Last(3))
-    window: Any = ev._windows.total
-    ev.update_many(["ham", "spam", "spam"], score=[0.5] * 3)
-    assert window._ring is window._compiled
-    ev.update("spam", score=0.75, weight=2)
-    assert isinstance(window._ring, deque)
-    ev.update("spam", score=0.5)
-    ev.update_many(["spam", "ham", "spam"], score=[0.5] * 3)
-    assert window._ring is window._compiled
-    ev.update("spam", score=0.5)
-    ev._check()
-    emptied = ev.emptied()
-    emptied.merge(ev)
-    assert emptied.to_bytes() == ev.to_bytes()
+# The compiled ring, in use until an event has another weight: also tests/unit/test_fast_path.py
 
 
 def test_a_ring_answers_as_a_deque_does() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,20 +132,6 @@ def test_every_literal_in_every_field_once_and_twice() -> None:
             assert_same([pair.encode("latin-1") for pair in pairs])
     for depth in (31, 32, 33, 2_000):
         assert_same([b'{"other": ' + b"[" * depth + b"]" * depth + b"}"])
-
-
-def test_plain_records_become_arrays() -> None:
-    native, _ = decoders()
-    record = b'{"id": 7, "score": 0.25, "skipped": {"a": [1, null]}, "y": true, "country": "PT"}'
-    found, _ = native.read_messages([record, record])
-    columns = {one.column: values for one, values in zip(FIELDS, found, strict=True)}
-    assert {type(columns[name]) for name in ("score", "y_true")} == {np.ndarray}
-    assert columns["slice:country"][0] is columns["slice:country"][1]
-    # One that is not plain leaves the others as they are.
-    assert native._compiled is not None
-    assert native._compiled.read([record, b'{"id": "\\u0041"}'])[1] == [1]
-    texts = [f"{n % 1_000}" for n in range(3_000)]
-    assert_same([json.dumps({"country": text, "y": text}).encode() for text in texts])
 
 
 def test_escapes_in_other_fields_are_skipped() -> None:
