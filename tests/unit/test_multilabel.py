@@ -198,21 +198,6 @@ def test_the_classification_report_is_that_of_scikit_learn(labels: Any) -> None:
     assert ("samples avg" in shown, "[" in shown) == (labels is None, True)
 
 
-def test_one_label_is_a_binary_view() -> None:
-    ev = fed()
-    one, counts = ev.one_vs_rest("toxic"), ev.label_counts.binary("toxic")
-    binary = se.ConfusionCounts.from_matrix(
-        [[counts.tn, counts.fp], [counts.fn, counts.tp]], [0, 1]
-    )
-    for name in ("f1", "matthews_corrcoef", "specificity", "balanced_accuracy", "cohen_kappa"):
-        assert one[name] == se.metrics.compute(name, binary, positive=1)
-    assert one.labels == ["not toxic", "toxic"]
-    assert one.interval("recall").method == "wilson"
-    for name in ("matthews_corrcoef", "balanced_accuracy", "cohen_kappa"):
-        each = [ev.one_vs_rest(label)[name] for label in LABELS]
-        assert ev[f"{name}_macro"] == pytest.approx(sum(each) / 3, rel=1e-12)
-
-
 def test_names_and_undefined_values_say_why() -> None:
     ev = opened().update({"spam"}, {"spam"}).update(set(), set())
     row = {row.metric: row.reason for row in ev.report(["f1_macro", "f1_samples"])}
@@ -332,6 +317,10 @@ def test_a_label_is_the_binary_task_of_its_scores() -> None:
         assert ev.thresholds("youden")[label] == binary.thresholds("youden")
         for name in (*LOSSES, "expected_calibration_error", "roc_auc", "average_precision"):
             assert ev.value(name, average=None)[label] == binary[name]
+    assert view.labels == ["not ad", "ad"]
+    for name in ("matthews_corrcoef", "balanced_accuracy", "cohen_kappa"):
+        each = [ev.one_vs_rest(label)[name] for label in LABELS]
+        assert ev[f"{name}_macro"] == pytest.approx(sum(each) / 3, rel=1e-12)
 
 
 def test_one_label_of_scores_alone_and_of_predictions_alone() -> None:
