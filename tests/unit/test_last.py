@@ -66,7 +66,7 @@ def test_one_event_is_written_in_one_way() -> None:
     assert left.to_bytes() == right.to_bytes()
 
 
-# The compiled ring, in use until an event has another weight: also tests/unit/test_fast_path.py
+# The compiled ring against a deque; in windows: tests/unit/test_fast_path.py --------
 
 
 def test_a_ring_answers_as_a_deque_does() -> None:
