@@ -127,8 +127,8 @@ test-pythons:  ## demo and test-all on the newest Python that is here, test-port
 # Compiled code and the reference code are compared by all examples in `make test-all`. What is seen here
 # is whether the whole goes well where nothing is compiled: frozen bytes, laws, the texts of errors,
 # one evaluation of files and one run.
-WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_state.py \
-  tests/unit/test_new_task.py tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
+WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_task.py \
+  tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
   tests/unit/test_state_refusals.py tests/unit/test_refusals.py \
   tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
   tests/properties/test_windows_oracle.py \
@@ -306,7 +306,7 @@ SANITIZED := \
   tests/unit/test_native_index.py \
   tests/unit/test_native_json.py \
   tests/unit/test_confusion.py \
-  tests/unit/test_native_ring.py
+  tests/unit/test_last.py
 
 # Of these the tests of wide integers, which run again with those of two halves.
 SCHOOLBOOK := \

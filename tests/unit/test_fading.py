@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import InputError
 from streameval.metrics import class_metrics
-from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
+from streameval.windows.fading import units, units_many
 from tests.support.fading_oracle import Given, Oracle
-from tests.support.window_model import Item, binary_stream, class_stream, columns, plain
+from tests.support.window_model import binary_stream, class_stream, columns
 
 
 def opened(half_life: Any = "1h", **options: Any) -> se.Evaluator:
@@ -47,31 +47,6 @@ def test_a_half_life_halves() -> None:
     assert math.isclose(by_count["accuracy"], (0.5 + 2**-0.5) / (1.5 + 2**-0.5), rel_tol=1e-9)
 
 
-def test_years_go_by() -> None:
-    ev = opened("1m", metrics=["accuracy", "roc_auc", "log_loss"])
-    start = 1_000_000_000
-    rng = np.random.default_rng(0)
-    for year in range(3):
-        moments = start + year * 31_536_000 + np.sort(rng.integers(0, 31_536_000, 40))
-        moments = np.concatenate((moments, moments[-1] + np.arange(0, 1800, 11)))
-        true = rng.random(len(moments)) < 0.4
-        score = rng.random(len(moments)).round(2)
-        ev.update_many(true, score=score, event_time=moments)
-        weight = 2.0 ** ((moments - moments.max()) / 60.0)
-        near = weight > 2.0**-900
-        fresh = plain(
-            "binary",
-            [
-                (Item(bool(t), score=float(s)), float(w))
-                for t, s, w in zip(true[near], score[near], weight[near], strict=True)
-            ],
-        )
-        for name in ("accuracy", "roc_auc", "log_loss"):
-            assert math.isclose(ev[name], fresh[name], rel_tol=1e-9)
-        assert ev.retained["half_lives"] <= EPOCHS == ev.retained["half_lives_at_most"]
-    ev._check()
-
-
 def test_what_has_faded_out_is_counted_and_nothing_else() -> None:
     ev = opened("1m")
     ev.update(True, True, event_time=100_000)
@@ -89,43 +64,31 @@ def test_reverts_are_exact(task: str) -> None:
     ev, rest = opened(task=task), opened(task=task)
     ev.update_many(**columns(items, timed=True))
     latest = max(item.time for item in items)
-    keep = [item for n, item in enumerate(items) if n % 3 or item.time == latest]
-    rest.update_many(**columns(keep, timed=True))
-    for n, item in enumerate(items):
-        if not (n % 3 or item.time == latest):
-            ev.revert(**item.arguments(timed=True))
-            if n % 30 == 0:
-                ev._check()
+    gone = [item for n, item in enumerate(items) if not n % 3 and item.time != latest]
+    rest.update_many(**columns([item for item in items if item not in gone], timed=True))
+    for item in gone:
+        ev.revert(**item.arguments(timed=True))
+    ev._check()
     assert ev.to_bytes() == rest.to_bytes()
-    before = ev.to_bytes()
-    with pytest.raises(InputError, match="expected an event that was counted before"):
-        ev.revert(items[1].y_true, **(
-            {"score": 0.987} if task == "binary" else {"proba": {"zebra": 1.0}, "y_pred": "a"}
-        ), event_time=items[1].time)  # fmt: skip
     with pytest.raises(InputError, match="one that was not counted or has faded out"):
         ev.revert(**{**items[1].arguments(timed=True), "event_time": 5})
-    assert ev.to_bytes() == before
-    by_count = opened(10, task=task)
-    by_count.update(**items[0].arguments())
-    with pytest.raises(InputError, match="fades by the number of events"):
-        by_count.revert(**items[0].arguments())
+    assert ev.to_bytes() == rest.to_bytes()
 
 
-def test_weights_are_bounded_and_nothing_is_counted() -> None:
+def test_more_weight_than_an_epoch_holds_is_refused_and_nothing_is_counted() -> None:
     ev = opened()
     ev.update(True, score=0.5, weight=2**20, event_time=0)
     before = ev.to_bytes()
-    with pytest.raises(InputError, match="weight: expected a weight of at most 1048576"):
-        ev.update(True, score=0.5, weight=2**20 + 1, event_time=9)
-    with pytest.raises(InputError, match=re.escape("weight[1]: expected a weight of at most")):
-        ev.update_many([True] * 2, score=[0.5] * 2, weight=[1, 2**21], event_time=[9, 9])
-    assert ev.to_bytes() == before
-    # More than an epoch holds: refused before another epoch has its part.
-    with pytest.raises(InputError, match=rf"at most {2**30 - 1} events of weight 1 in a half-life"):
-        ev.update_many(
-            [True] * 4000, score=[0.5] * 4000, weight=[2**20] * 4000, event_time=[4000] + [9] * 3999
-        )
-    assert ev.to_bytes() == before
+    for weight, message in (
+        ([1] * 3999 + [2**21], "weight[3999]: expected a weight of at most"),
+        # Refused before another epoch has its part.
+        ([2**20] * 4000, f"at most {2**30 - 1} events of weight 1 in a half-life"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            ev.update_many(
+                [True] * 4000, score=[0.5] * 4000, weight=weight, event_time=[4000] + [9] * 3999
+            )
+        assert ev.to_bytes() == before
 
 
 def test_numbers_that_compiled_sums_do_not_hold() -> None:
@@ -146,47 +109,15 @@ def test_numbers_that_compiled_sums_do_not_hold() -> None:
     ev._check()
 
 
-def test_a_restored_window_drops_what_fades_out() -> None:
-    ev = opened("1m", metrics=["accuracy", "roc_auc"])
-    start = 1_700_000_000
-    for n in range(90):
-        ev.update(n % 3 == 0, score=n / 90, event_time=start + n)
-    unread = se.from_bytes(ev.to_bytes())
-    unread.update(True, score=0.25, event_time=start + 70 * 60)
-    assert unread.retained["half_lives"] == 1
-    ev = se.from_bytes(ev.to_bytes())
-    assert ev["accuracy"] < 0.5
-    # The minutes that hold the 90 events fade out one after the other.
-    for n, known in enumerate((True, True, False)):
-        ev.update(True, score=n / 3, event_time=start + (63 + n) * 60)
-        assert math.isnan(ev["roc_auc"]) is not known
-        assert math.isnan(ev.value("roc_auc")) is not known
-        ev._check()
-    assert ev.retained["half_lives"] == 3
-
-
-def test_metrics_of_labels_sum_no_scores() -> None:
-    ev = opened()
-    ev.update_many([True, False], score=[0.75, 0.25], event_time=[0, 9])
-    assert (ev.value("accuracy"), ev["f1"]) == (1.0, 1.0)
-    window = ev._windows.total
-    assert isinstance(window, FadingWindow)
-    assert not window._sums.keeps("index")
-    assert ev.value("roc_auc") == 1.0
-    assert window._sums.keeps("index")
-
-
 def test_a_copy_of_the_confusion_stays_as_it_is() -> None:
     ev = opened()
     ev.update_many([True, False, True], [True, True, False], event_time=[0, 1800, 3600])
     copied, before = ev.confusion, ev["f1"]
     ev.update(True, True, event_time=3700)
     assert class_metrics.f1(copied, positive=True) == before != ev["f1"]
-    copied.update(True, True)
-    assert math.isclose(class_metrics.accuracy(copied), copied.correct / copied.total)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, "soon", 2**41, "80000d"])
+@pytest.mark.parametrize("bad", [-1, 1.5, True, 2**41, "80000d"])
 def test_what_is_no_half_life(bad: Any) -> None:
     with pytest.raises(InputError, match=re.escape("Fading(half_life): expected")):
         se.Fading(bad)

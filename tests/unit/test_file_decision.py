@@ -20,41 +20,27 @@ def known(counted: int = 40, *, length: int = SIZE, current: bool = False) -> Kn
 
 OWN = known(current=True)
 
+
+def going_on(counted: int) -> Decision:
+    return Decision(Action.CONTINUE, counted)
+
+
+COUNTED, LEAVE, WAIT = (Decision(one) for one in (Action.COUNTED, Action.LEAVE, Action.WAIT))
+BEHIND, NOTE = Decision(Action.READ, 60, PART), Decision(Action.NOTE_COPY, text=COPY)
 ROWS = [
     # kind, known file, copied bytes, decision of a followed name, of another name
-    (MatchKind.ARCHIVE, None, 0, Decision(Action.COUNTED), Decision(Action.COUNTED)),
+    (MatchKind.ARCHIVE, None, 0, COUNTED, COUNTED),
     (MatchKind.NEW, None, 0, READ, READ),
-    (MatchKind.KNOWN, OWN, 0, Decision(Action.CONTINUE, 40), Decision(Action.CONTINUE, 40)),
-    (
-        *(MatchKind.KNOWN, known(current=True), 0),
-        *(Decision(Action.LEAVE), Decision(Action.LEAVE)),
-    ),
-    (MatchKind.KNOWN, known(), 0, Decision(Action.CONTINUE, 40), Decision(Action.CONTINUE, 40)),
-    (
-        *(MatchKind.KNOWN, known(SIZE), 0),
-        *(Decision(Action.CONTINUE, SIZE), Decision(Action.COUNTED)),
-    ),
-    (
-        *(MatchKind.LONGER, known(), 60),
-        *(Decision(Action.READ, 60, PART), Decision(Action.READ, 60, PART)),
-    ),
-    (
-        *(MatchKind.COPY, known(90), 90),
-        *(Decision(Action.READ, 90, COPY), Decision(Action.NOTE_COPY, text=COPY)),
-    ),
-    (
-        *(MatchKind.COPY, known(89), 90),
-        *(Decision(Action.WAIT), Decision(Action.NOTE_COPY, text=COPY)),
-    ),
-    (MatchKind.COPY, OWN, 90, Decision(Action.WAIT), Decision(Action.NOTE_COPY, text=COPY)),
-    (
-        *(MatchKind.REPLACEMENT, OWN, 90),
-        *(Decision(Action.CONTINUE, 40), Decision(Action.NOTE_COPY, text=COPY)),
-    ),
-    (
-        *(MatchKind.REPLACEMENT, known(), 90),
-        *(Decision(Action.WAIT), Decision(Action.NOTE_COPY, text=COPY)),
-    ),
+    (MatchKind.KNOWN, OWN, 0, going_on(40), going_on(40)),
+    (MatchKind.KNOWN, known(current=True), 0, LEAVE, LEAVE),
+    (MatchKind.KNOWN, known(), 0, going_on(40), going_on(40)),
+    (MatchKind.KNOWN, known(SIZE), 0, going_on(SIZE), COUNTED),
+    (MatchKind.LONGER, known(), 60, BEHIND, BEHIND),
+    (MatchKind.COPY, known(90), 90, Decision(Action.READ, 90, COPY), NOTE),
+    (MatchKind.COPY, known(89), 90, WAIT, NOTE),
+    (MatchKind.COPY, OWN, 90, WAIT, NOTE),
+    (MatchKind.REPLACEMENT, OWN, 90, going_on(40), NOTE),
+    (MatchKind.REPLACEMENT, known(), 90, WAIT, NOTE),
 ]
 
 
@@ -65,6 +51,7 @@ def test_what_is_done(
     match = FileMatch(kind, file, SIZE, copied)
     assert decide(match, live=True, own=OWN) == live
     assert decide(match, live=False, own=OWN) == other
+    assert {row[0] for row in ROWS} | {MatchKind.SHORTER} == set(MatchKind)
 
 
 @pytest.mark.parametrize("length", [SIZE, SIZE + 1])
@@ -78,7 +65,3 @@ def test_a_file_that_may_be_an_older_state_of_a_counted_one(length: int) -> None
     )
     # The head of a file that is followed by its name must be as long as the marked one.
     assert decide(match, live=True) == (refused if length == SIZE else READ)
-
-
-def test_every_kind_of_match_has_a_row() -> None:
-    assert {row[0] for row in ROWS} | {MatchKind.SHORTER} == set(MatchKind)

@@ -35,13 +35,9 @@ def read(
 @pytest.mark.parametrize(
     "data",
     [
-        "label,score\n1,0.5\n0,2\n",
-        "label,score\n1,0.5\n0,2",
         "score,x,label\n0.5,a,1\n2,b,0\n",
-        "\ufefflabel,score\r\n1,0.5\r\n0,2\r\n",
-        'label,"score"\n"1",0.5\n0," 2 "\n',
-        "label,score\n\n1,0.5\n\n0,2\n\n",
-        'x,label,score\n"a ""b"", c",1,0.5\n"two\nlines",0,2\n',
+        '\ufefflabel,"score"\r\n"1",0.5\r\n0," 2 "\r\n',
+        'x,label,score\n\n"a ""b"", c",1,0.5\n\n"two\nlines",0,2\n\n',
         "\ufefflabel, score\n1, 0.5\n 0,  2\n",
         'label,  "score"\r\n1,0.5\r\n0, "2"\r\n',
     ],
@@ -55,32 +51,33 @@ def test_what_is_one_table(data: str) -> None:
 PLAIN = "1,a,1\n" * 400_000  # two blocks without a quote
 
 
+QUOTED = 'label,x,score\n1,"a\nb\n\nc",1\n\n1,"d",1\n1,e,x\n1,"f\ng",y\n1,h,1\n'
+
+
 @pytest.mark.parametrize(
-    ("data", "events", "lines", "bad"),
+    ("data", "events", "last", "bad"),
     [
+        (QUOTED, 3, 11, [(8, "the text 'x'"), (9, "the text 'y'")]),
         (
-            'label,x,score\n1,"a\nb\n\nc",1\n\n1,"d",1\n1,e,x\n1,"f\ng",y\n1,h,1\n',
-            *(3, [2, 7, 11], [(8, "the text 'x'"), (9, "the text 'y'")]),
+            f'label,x,score\n{PLAIN}1,"q\nr",1\n1,s,bad\n{PLAIN}',
+            *(800_001, 800_004, [(400_004, "the text 'bad'")]),
         ),
-        (f'label,x,score\n{PLAIN}1,"q\nr",1\n1,s,bad\n{PLAIN}', 800_001, [800_004],
-         [(400_004, "the text 'bad'")]),
-        ("label,score\n", 0, [], []),
-        ("label,score", 0, [], []),
+        ("label,x,score\n1,a,1\n\n0,b,0", 2, 4, []),
     ],
-    ids=["quotes", "a late quote", "a header", "a header without an end"],
-)  # fmt: skip
+    ids=["quotes", "a late quote", "a blank line and no end"],
+)
 def test_lines_are_those_where_rows_begin(
-    data: str, events: int, lines: list[int], bad: list[Any]
+    data: str, events: int, last: int, bad: list[Any]
 ) -> None:
     found = read(data)
-    assert len(found.lines) == events
-    assert found.lines[-3 if events == 3 else -1 :] == lines
+    assert (len(found.lines), found.lines[-1]) == (events, last)
     assert [(record.place, record.got) for record in found.bad] == bad
 
 
-def test_a_blank_line_under_one_column_is_no_record() -> None:
-    found = read("label\n1\n\n0\n", LABEL)
-    assert (found.bad, found["label"], found.lines) == ([], [1, 0], [2, 4])
+def test_a_header_alone_and_blank_lines_under_one_column_have_no_records() -> None:
+    for data, labels in (("label\n1\n\n0\n", [1, 0]), ("label\n", []), ("label", [])):
+        found = read(data, LABEL)
+        assert (found.bad, [*found["label"]]) == ([], labels)
 
 
 CELL = st.text('a1",\n \ré_', max_size=4)
@@ -118,8 +115,6 @@ def test_blanks_behind_delimiters_are_left_out_if_the_header_has_them(more: str)
     assert plain["label"][:2] == [" a", "b"]
     for found in (spaced, plain):
         assert (found.bad[0].place, found.lines[:2]) == (4, [2, 3])
-    (record,) = read('label, score\nb, "a"\n').bad
-    assert "got the text 'a'" in str(record)
     assert read('label, score\n" b", 1\n" b ", 2\n')["label"] == [" b", " b "]
     assert read('label," score",score\n b,1,2\n')["label"] == [" b"]
 
@@ -141,12 +136,12 @@ def test_blanks_are_left_out_of_rows_without_a_header_and_never_as_delimiters(
     assert (found["2"], bool(found.bad)) == (labels, not labels)
 
 
+# Of single values: tests/golden/bad_records.json.
 FAULTS = [
-    ("1,nan", "score: expected a finite number, got nan"),
-    ("1_0,1", "label: expected an integer label, as the type of the labels is int, got '1_0'"),
     ("1,0.5\r1,0.5", "record: expected lines that end with a newline, got a carriage return"),
     ("1," + "x" * 200_000, "expected a field of at most 131,072 characters, got a longer"),
     ('1,"' + "x" * 200_000 + '"', "expected a field of at most 131,072 characters, got a longer"),
+    ("1," + "x" * (10 << 20), "record: expected a line of at most 4 MiB, got a longer one"),
 ]
 
 
@@ -160,51 +155,33 @@ def test_faults_are_reported_with_their_line(row: str, message: str, first: str)
     assert (found["label"], found.lines) == ([1, 0], [2, 4])
 
 
-def test_bytes_that_are_not_utf8_and_a_line_of_ten_megabytes() -> None:
-    found = read(b"label,x,score\n1,a,1\n1,\xff,1\n1," + b"y" * (10 << 20) + b",1\n1,\xc3\xa9,1\n")
-    assert [str(record) for record in found.bad] == [
-        "a.csv:3: record: expected UTF-8 text, got byte 0xff; give --encoding with the encoding "
-        "that the file was written in, such as cp1252",
-        "a.csv:4: record: expected a line of at most 4 MiB, got a longer one",
-    ]
-    assert found.lines == [2, 5]
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("", "a.csv: expected a header line that names the columns, got an empty file"),
-        ("\n\n", "got an empty file"),
+        ("\n\n", "a.csv: expected a header line that names the columns, got an empty file"),
         (b"label,\xff\n", "got byte 0xff"),
-        (
-            "label,scor\n1,1\n",
-            "one column 'score', got none among label, scor; did you mean 'scor'",
-        ),
+        ("label,scor\n", "one column 'score', got none among label, scor; did you mean 'scor'"),
         ("label,score,score\n", "a.csv: expected one column 'score', got 2 among"),
     ],
 )
 def test_headers_that_do_not_do(data: bytes | str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=message):
         read(data)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("cells", "label_type", "labels"),
     [
-        (["0", "1"], None, [0, 1]),
-        (["1.0", "-2"], None, [1, -2]),
+        (["1.0", "-2", "9" * 30], None, [1, -2, int("9" * 30)]),
         (["true", "False"], None, [True, False]),
         (["0", "true"], None, ["0", "true"]),
         (["007", "7"], None, ["007", "7"]),
         (["0", "1"], "str", ["0", "1"]),
         (["TRUE"], "bool", [True]),
-        (["9" * 30, "1"], None, [int("9" * 30), 1]),
     ],
 )
 def test_label_types(cells: list[str], label_type: LabelType | None, labels: list[Any]) -> None:
-    data = "label\n" + "\n".join(cells) + "\n"
-    found = read(data, LABEL, label_type=label_type)["label"]
+    found = read("\n".join(["label", *cells, ""]), LABEL, label_type=label_type)["label"]
     assert list(map(repr, found)) == list(map(repr, labels))
 
 
@@ -215,7 +192,6 @@ def test_a_type_once_found_holds_for_later_files() -> None:
         for data in (b"label\n1\n", b"label\nspam\n2\n")
     )
     assert (first["label"], second["label"]) == ([1], [2])
-    assert second.bad[0].remedy_code == "label_type"
     assert str(second.bad[0]).endswith("; choose the type with --label-type")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +38,6 @@ def files(here: Path) -> None:
         (["e.csv", "*.jsonl"], ["e.csv", "a.jsonl", "b.jsonl", "c[1].jsonl"]),
         (["**/[cd]*.jsonl"], ["c[1].jsonl", "deep/d.jsonl"]),
         (["c[1].jsonl"], ["c[1].jsonl"]),
-        (["[a]*"], ["a.jsonl"]),
     ],
 )
 def test_patterns_are_sorted_and_arguments_keep_their_order(
@@ -57,28 +58,25 @@ def test_patterns_are_sorted_and_arguments_keep_their_order(
     ],
 )
 def test_arguments_that_do_not_do(files: None, arguments: list[str], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         find_paths(arguments)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "source"),
+    ("name", "kind"),
     [
-        ("-", InputFile("-", "jsonl")),
-        ("x.jsonl", InputFile("x.jsonl", "jsonl")),
-        ("x.JSON", InputFile("x.JSON", "jsonl")),
-        ("x.ndjson.gz", InputFile("x.ndjson.gz", "jsonl", "gzip")),
-        ("x.csv.gz", InputFile("x.csv.gz", "csv", "gzip")),
-        ("x.csv.XZ", InputFile("x.csv.XZ", "csv", "xz")),
-        ("x.tsv.bz2", InputFile("x.tsv.bz2", "tsv", "bz2", Layout("\t"))),
-        ("x.feather", InputFile("x.feather", "arrow")),
-        ("x.parquet", InputFile("x.parquet", "parquet")),
+        ("-", ("jsonl",)),
+        ("x.JSON", ("jsonl",)),
+        ("x.ndjson.gz", ("jsonl", "gzip")),
+        ("x.csv.XZ", ("csv", "xz")),
+        ("x.tsv.bz2", ("tsv", "bz2", Layout("\t"))),
+        ("x.feather", ("arrow",)),
+        ("x.parquet", ("parquet",)),
     ],
 )
-def test_formats_by_ending(here: Path, name: str, source: InputFile) -> None:
+def test_formats_by_ending(here: Path, name: str, kind: tuple[Any, ...]) -> None:
     (here / name).touch()
-    assert find_sources([name]) == [source]
+    assert find_sources([name]) == [InputFile(name, *kind)]
 
 
 @pytest.mark.parametrize(
@@ -92,23 +90,17 @@ def test_formats_by_ending(here: Path, name: str, source: InputFile) -> None:
 )
 def test_endings_that_tell_nothing(here: Path, name: str, message: str) -> None:
     (here / name).touch()
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(message)):
         find_sources([name])
-    assert message in str(caught.value)
-    if name == "x":
-        assert find_sources([name], "csv") == [InputFile("x", "csv")]
+    assert name != "x" or find_sources([name], "csv") == [InputFile("x", "csv")]
 
 
-def test_stdin_and_gzip(tmp_path: Path) -> None:
-    assert labels(InputFile("-", "jsonl"), io.BytesIO(b'{"y": 1}\n')) == [1]
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"y\n1\n"))
-    assert labels(InputFile(str(path), "csv", "gzip")) == [1]
-    for stdin in (b"y\n1\n", path.read_bytes()):
+def test_stdin_and_gzip() -> None:
+    for stdin in (b"y\n1\n", gzip.compress(b"y\n1\n")):
         assert labels(InputFile("-", "csv"), io.BytesIO(stdin)) == [1]
 
 
-def test_parquet_from_a_pipe(tmp_path: Path) -> None:
+def test_parquet_from_a_pipe() -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -116,34 +108,18 @@ def test_parquet_from_a_pipe(tmp_path: Path) -> None:
         def seekable(self) -> bool:
             return False
 
-    path = tmp_path / "a.parquet"
-    parquet.write_table(arrow.table({"y": ["a", "b"]}), path)
-    source = InputFile("-", "parquet")
-    found = Chunks(read_source(source, WANTED, LabelTypes(), Pipe(path.read_bytes())))
-    assert (found["y"], found.chunks[0].source) == (["a", "b"], "<stdin>")
+    data = io.BytesIO()
+    parquet.write_table(arrow.table({"y": ["a", "b"]}), data)
+    assert labels(InputFile("-", "parquet"), Pipe(data.getvalue())) == ["a", "b"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "checksum", "stream"])
+@pytest.mark.parametrize("damage", ["cut", "checksum", "kind of block"])
 def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "a.jsonl.gz"
-    data = bytearray(gzip.compress(b'{"y": 1}\n' * 1000))
+    path, data = tmp_path / "a.jsonl.gz", bytearray(gzip.compress(b'{"y": 1}\n' * 1000))
     if damage == "cut":
         del data[-12:]
-    elif damage == "checksum":
-        data[-6] ^= 1
     else:
-        data[10] = 0xFF  # a kind of block that does not exist
+        data[-6 if damage == "checksum" else 10] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(InputError, match="expected a whole gzip file, got damage"):
         labels(InputFile(str(path), "jsonl", "gzip"))
-
-
-def test_progress_hears_positions(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"y": 1}\n' * 300_000)
-    heard: list[int] = []
-    source = InputFile(str(path), "jsonl")
-    for _ in read_source(source, WANTED, LabelTypes(), io.BytesIO(), heard.append):
-        pass
-    assert heard == sorted(heard)
-    assert heard[-1] == source.size == 2_700_000

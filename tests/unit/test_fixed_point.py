@@ -1,9 +1,10 @@
-"""Order-independent sums: the logarithm, units of 2**-60, and exact sums of any floats."""
+"""Order-independent sums: the logarithm, units of 2**-60, exact sums of floats, and moments."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
+from streameval.states.moments import ScoreMoments
 from streameval.states.sums.exact_sum import ExactSum
 from streameval.states.sums.fixed_point import (
     CHUNK,
-    UNIT,
     sum_units,
     sum_units_by_group,
     to_units,
@@ -27,9 +28,6 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 INT_WEIGHTS = st.one_of(st.integers(1, 5), st.integers(1, 2**53))
 FLOAT_WEIGHTS = st.one_of(
     st.floats(5e-324, 2.0**53), st.sampled_from([0.5, 1.5, 2.0**-1074, 2.0**-1022])
-)
-UNITS = st.one_of(
-    st.floats(0.0, 1.0), st.floats(0.0, 37.0), st.sampled_from([0.0, 1.0, 5e-324, 36.04, 2**-60])
 )
 
 
@@ -49,36 +47,12 @@ def _logarithm_inputs() -> np.ndarray:
     )
 
 
-def test_logarithm_has_the_same_bits_one_by_one_and_in_arrays() -> None:
+def test_logarithm_has_the_same_bits_in_arrays_within_an_ulp_of_the_platforms() -> None:
     x = _logarithm_inputs()
-    one_by_one = np.array([portable_log(value) for value in x.tolist()])
-    assert (one_by_one.view(np.int64) == portable_log_many(x).view(np.int64)).all()
-
-
-def test_logarithm_is_within_an_ulp_of_the_platforms() -> None:
-    x = _logarithm_inputs()
-    platform = np.array([math.log(value) for value in x.tolist()])
-    off = np.abs(portable_log_many(x) - platform)
-    assert (off <= np.spacing(np.abs(platform))).all()
-
-
-@given(st.lists(st.tuples(UNITS, INT_WEIGHTS, st.integers(0, 4)), max_size=30), st.data())
-@settings(max_examples=100)
-def test_units_of_arrays_are_those_of_single_values(events: list, data: st.DataObject) -> None:
-    values = np.array([value for value, _, _ in events], dtype=np.float64)
-    weights = np.array([weight for _, weight, _ in events], dtype=np.int64)
-    groups = np.array([group for _, _, group in events], dtype=np.int64)
-    assert sum_units(values) == sum(to_units(value) for value in values.tolist())
-    assert sum_units(values, weights) == sum(to_units(v) * w for v, w, _ in events)
-    for weight in (None, weights):
-        expected = [0] * 5
-        held = [0] * 5
-        for value, by, group in events:
-            expected[group] += to_units(value) * (1 if weight is None else by)
-            held[group] += 1 if weight is None else by
-        assert sum_units_by_group(values, groups, 5, weight) == expected
-        assert total_weight_by_group(groups, 5, weight) == held
-    assert total_weight(weights) == sum(weights.tolist())
+    one_by_one, many = np.array(list(map(portable_log, x.tolist()))), portable_log_many(x)
+    assert (one_by_one.view(np.int64) == many.view(np.int64)).all()
+    platform = np.array(list(map(math.log, x.tolist())))
+    assert (np.abs(many - platform) <= np.spacing(np.abs(platform))).all()
 
 
 def test_units_do_not_overflow_in_a_full_chunk_of_the_largest_terms() -> None:
@@ -94,40 +68,30 @@ def test_units_do_not_overflow_in_a_full_chunk_of_the_largest_terms() -> None:
         assert total_weight_by_group(groups, 1, weights) == [n * weight]
 
 
-def test_units_of_float_weights_are_floats() -> None:
-    values, weights = np.array([0.5, 0.25, 1.0]), np.array([0.5, 1.5, 2.0])
-    groups = np.array([0, 1, 0])
-    assert sum_units(values, weights) == 2.625 * UNIT
-    assert sum_units_by_group(values, groups, 2, weights) == [2.25 * UNIT, 0.375 * UNIT]
-    assert total_weight(weights) == 4.0
-    assert total_weight_by_group(groups, 2, weights) == [2.5, 1.5]
-
-
 def _fraction(total: ExactSum) -> Fraction:
     total._check()
     return Fraction(*total.as_integer_ratio())
 
 
-@given(st.lists(st.tuples(FINITE, st.one_of(INT_WEIGHTS, FLOAT_WEIGHTS)), max_size=12), st.data())
+EVENTS = st.one_of(
+    *(
+        st.lists(st.tuples(FINITE, weights), min_size=1, max_size=12)
+        for weights in (st.just(1), INT_WEIGHTS, FLOAT_WEIGHTS)
+    )
+)
+
+
+@given(EVENTS)
 @settings(max_examples=150)
-def test_exact_sum_is_exact_by_one_and_by_many(events: list, data: st.DataObject) -> None:
-    kinds = data.draw(st.sampled_from(["none", "whole", "float"]))
-    values = np.array([value for value, _ in events], dtype=np.float64)
-    by: list = [1] * len(events)
-    weights = None
-    if kinds == "whole":
-        by = [int(weight) or 1 for _, weight in events]
-        weights = np.array(by, dtype=np.int64)
-    elif kinds == "float":
-        by = [float(weight) for _, weight in events]
-        weights = np.array(by, dtype=np.float64)
+def test_exact_sum_is_exact_by_one_and_by_many(events: list[tuple[float, float]]) -> None:
+    values, weights = map(np.array, zip(*events, strict=True))
     sums = [ExactSum(), ExactSum(), ExactSum(), ExactSum()]
-    for value, weight in zip(values.tolist(), by, strict=True):
+    for value, weight in events:
         sums[0].add(value, weight)
         sums[1].add_square(value, weight)
-    sums[2].add_many(values, weights)
+    sums[2].add_many(values, None if (weights == 1).all() else weights)
     sums[3].add_squares_many(values, weights)
-    pairs = [(Fraction(v), Fraction(w)) for v, w in zip(values.tolist(), by, strict=True)]
+    pairs = [(Fraction(v), Fraction(w)) for v, w in events]
     assert _fraction(sums[0]) == _fraction(sums[2]) == sum(v * w for v, w in pairs)
     assert _fraction(sums[1]) == _fraction(sums[3]) == sum(v * v * w for v, w in pairs)
     assert sums[0] == sums[2]
@@ -147,39 +111,48 @@ def test_exact_sum_of_full_chunks_of_the_largest_mantissas() -> None:
             assert _fraction(squares) == n * weight * Fraction(value) ** 2
 
 
-def test_exact_sum_takes_terms_out_again() -> None:
-    total = ExactSum()
-    for x in (1e308, 5e-324, 0.1):
-        total.add(x)
-    total.add(1e308, -1)
-    total.add(0.1, -1)
-    assert total.as_integer_ratio() == (1, 2**1074)
-    other = ExactSum()
-    other.add(5e-324)
-    before = total.to_state()
-    left = total + -1 * other
-    assert (total.to_state(), other.as_integer_ratio()) == (before, (1, 2**1074))
-    assert left.to_state() == ExactSum().to_state() == {"numerator": 0, "shift": 0}
-
-
-def test_exact_sum_beyond_floats_reads_as_infinite() -> None:
-    total = ExactSum()
-    total.add(-1.7e308, 2)
-    assert total.value() == -math.inf
-    total.add(1.7e308, 1)
-    assert total.value() == -1.7e308
-
-
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("numerator", "shift", "message"),
     [
-        ({"numerator": 1, "shift": -1}, r"s\.shift: expected an integer in 0 … 5370, got -1"),
-        ({"numerator": 1, "shift": 6000}, r"s\.shift: expected an integer in 0 … 5370, got 6000"),
-        ({"numerator": True, "shift": 0}, r"s\.numerator: expected an integer .*, got bool"),
-        ({"numerator": 1 << 19999, "shift": 0}, r"s\.numerator: expected an integer of at most"),
-        ({"numerator": 2, "shift": 1}, "lowest terms"),
+        (1, -1, r"s\.shift: expected an integer in 0 … 5370, got -1"),
+        (1, 5371, r"s\.shift: expected an integer in 0 … 5370, got 5371"),
+        (1 << 19999, 0, r"s\.numerator: expected an integer of at most"),
+        (2, 1, "lowest terms"),
     ],
+    ids=["low", "high", "long", "factor"],
 )
-def test_exact_sum_refuses_what_it_did_not_write(data: object, message: str) -> None:
+def test_exact_sum_refuses_what_it_did_not_write(numerator: int, shift: int, message: str) -> None:
     with pytest.raises(StateError, match=message):
-        ExactSum.from_state(data, "s")
+        ExactSum.from_state({"numerator": numerator, "shift": shift}, "s")
+
+
+# Mean and variance of scores ------------------------------------------------------
+
+
+def _as_float(value: Fraction) -> float:
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+@given(EVENTS, st.booleans())
+@settings(max_examples=150)
+def test_mean_and_variance_are_correctly_rounded(events: list[Any], positive: bool) -> None:
+    single, many = ScoreMoments(), ScoreMoments()
+    for event in events:
+        single.update(positive, *event)
+    many.update_many([positive] * len(events), *map(list, zip(*events, strict=True)))
+    assert single == many
+    single._check()
+    pairs = [(Fraction(score), Fraction(weight)) for score, weight in events]
+    total = sum(weight for _, weight in pairs)
+    mean = sum(score * weight for score, weight in pairs) / total
+    variance = sum((score - mean) ** 2 * weight for score, weight in pairs) / total
+    assert (single.mean(positive), single.variance(positive)) == (
+        _as_float(mean),
+        _as_float(variance),
+    )
+    assert single.count(positive) == float(total)
+    assert single.mean(not positive) is single.variance(not positive) is None
+    assert single.count(not positive) == 0

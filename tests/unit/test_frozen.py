@@ -14,14 +14,6 @@ from tests.support.window_model import binary_stream
 # the oracle of windows.
 
 
-def test_a_pane_of_labels_takes_little_memory() -> None:
-    state_set = StateSet(StatePlan.for_states("binary", ["confusion"]))
-    for true in (0, 1):
-        for predicted in (0, 1):
-            state_set.update(true, predicted)
-    assert len(freeze(state_set)) < 200
-
-
 @pytest.mark.skipif(
     compiled("streameval.states.native.batch_partition") is None,
     reason="the bytes of compiled code",

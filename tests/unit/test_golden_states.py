@@ -74,13 +74,11 @@ def differences(case: golden.Case, entry: dict[str, Any]) -> list[str]:
             # A metric that is new is in no file.
             known = {name: found.get(name) for name in names}
             bits = expected.split()[1]
-            if golden.bits_of(known) != bits:
-                wrong.append(f"{way}: answers")
-            each = {name: bits[24 + 2 * n : 26 + 2 * n] for n, name in enumerate(names)}
+            wrong += [f"{way}: answers"] * (golden.bits_of(known) != bits)
             wrong += [
                 f"{way}: {name} is {value}"
-                for name, value in known.items()
-                if golden.short(name, value) != each[name]
+                for n, (name, value) in enumerate(known.items())
+                if golden.short(name, value) != bits[24 + 2 * n : 26 + 2 * n]
             ]
         elif way == "single" or case.window != "panes":  # which events are late differs
             wrong += [

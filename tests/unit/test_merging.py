@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import streameval as se
-from streameval.cli import main
 
 SHARDS = 300
 METRICS = "accuracy"
@@ -47,9 +46,9 @@ def test_of_three_hundred_shards_nine_are_held(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_shards_in_every_form(tmp_path: Path, count: int) -> None:
     shards = [_shard(n) for n in range(count)]
-    one_by_one = shards[0].copy()
+    whole = shards[0].copy()
     for shard in shards[1:]:
-        one_by_one.merge(shard)
+        whole.merge(shard)
     before = [shard.to_bytes() for shard in shards]
     paths = [tmp_path / f"{n:03d}.state" for n in range(count)]
     for shard, path in zip(shards, paths, strict=True):
@@ -58,26 +57,20 @@ def test_shards_in_every_form(tmp_path: Path, count: int) -> None:
     mixed = [forms[n % 4][n] for n in range(count)]
     for given in (shards, iter(shards), before, paths, map(str, paths), mixed):
         # Some are alike, and bytes and files carry the shards that they are of.
-        merged = se.merge(given, allow_overlap=True)
-        assert merged.confusion == one_by_one.confusion
+        assert se.merge(given, allow_overlap=True).confusion == whole.confusion
     assert [shard.to_bytes() for shard in shards] == before
-    saved = tmp_path / "all.state"
-    assert main(["merge", str(tmp_path / "0*.state"), "--allow-overlap", "--save", str(saved)]) == 0
-    assert se.load(saved).confusion == one_by_one.confusion
 
 
 def test_the_shard_that_differs_is_named(tmp_path: Path) -> None:
     shards = [_shard(n) for n in range(4)]
-    other = se.Evaluator(metrics="f1")
-    for position, pair in enumerate(((0, 1), (0, 1), (2, 3), (2, 3), (0, 4))):
-        given = [*shards[:position], other, *shards[position:]]
-        message = rf"^evaluators\[{pair[0]}\] and evaluators\[{pair[1]}\]: .*metrics"
+    other, path = se.Evaluator(metrics="f1"), tmp_path / "other.state"
+    other.save(path)
+    cases: list[tuple[list[Any], str]] = []
+    for place, pair in enumerate(("0 1", "0 1", "2 3", "2 3", "0 4")):
+        told = r"^evaluators\[{}\] and evaluators\[{}\]: .*metrics".format(*pair.split())
+        cases.append(([*shards[:place], other, *shards[place:]], told))
+    cases.append(([shards[0], path], r"evaluators\[0\] and .*other\.state: .*metrics"))
+    cases.append(([tmp_path / "missing.state"], r"missing\.state"))
+    for given, message in cases:
         with pytest.raises(se.StateError, match=message):
             se.merge(given)
-    other.save(tmp_path / "other.state")
-    with pytest.raises(se.StateError, match=r"evaluators\[0\] and .*other\.state: .*metrics"):
-        se.merge([shards[0], tmp_path / "other.state"])
-    with pytest.raises(se.StateError, match="at least one evaluator to merge, got none"):
-        se.merge(iter(()))
-    with pytest.raises(se.StateError, match=r"missing\.state"):
-        se.merge([tmp_path / "missing.state"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import pickle
 
 import pytest
@@ -37,28 +36,19 @@ FOREIGN = counts_of(("cat", "dog"))
     [
         ("precision", NEVER_CAT, "no event was predicted 'cat'"),
         ("recall", NO_CAT, "no event is truly 'cat'"),
-        ("fnr", NO_CAT, "no event is truly 'cat'"),
         ("f1", NO_CAT, "no event is truly 'cat' or was predicted so"),
-        ("fbeta", NO_CAT, "no event is truly 'cat' or was predicted so"),
-        ("jaccard", NO_CAT, "no event is truly 'cat' or was predicted so"),
         ("specificity", ALL_CAT, "every event is truly 'cat'"),
-        ("fpr", ALL_CAT, "every event is truly 'cat'"),
         ("npv", ALWAYS_CAT, "every event was predicted 'cat'"),
         ("fowlkes_mallows", NEVER_CAT, "no event was predicted 'cat'"),
         ("fowlkes_mallows", counts_of(("dog", "cat")), "no event is truly 'cat'"),
-        ("informedness", NO_CAT, "no event is truly 'cat'"),
         ("informedness", ALL_CAT, "every event is truly 'cat'"),
-        ("markedness", NEVER_CAT, "no event was predicted 'cat'"),
         ("markedness", ALWAYS_CAT, "every event was predicted 'cat'"),
-        ("positive_likelihood_ratio", NO_CAT, "no event is truly 'cat'"),
         ("positive_likelihood_ratio", ALL_CAT, "every event is truly 'cat'"),
         ("positive_likelihood_ratio", CERTAIN, "no event of another class was predicted 'cat'"),
         ("negative_likelihood_ratio", SWAPPED, "every event of another class was predicted 'cat'"),
         ("geometric_mean", FOREIGN, "no event is truly 'dog'"),
-        ("matthews_corrcoef", ALL_CAT, "every event is truly 'cat'"),
         ("matthews_corrcoef", ALWAYS_CAT, "every event was predicted 'cat'"),
         ("cohen_kappa", ONLY_CAT, "every event is truly 'cat' and was predicted so"),
-        ("cohen_kappa_linear", ONLY_CAT, "every event is truly 'cat' and was predicted so"),
         ("cohen_kappa_quadratic", ONLY_CAT, "every event is truly 'cat' and was predicted so"),
         ("kappa_m", ALL_CAT, "every event is truly 'cat'"),
         (
@@ -66,9 +56,7 @@ FOREIGN = counts_of(("cat", "dog"))
             FOREIGN,
             "no class that was predicted is true of any event",
         ),
-        ("specificity_macro", ONLY_CAT, "every event is truly 'cat'"),
         ("specificity_micro", ONLY_CAT, "every event is truly 'cat'"),
-        ("npv_weighted", ONLY_CAT, "every event was predicted 'cat'"),
         ("fowlkes_mallows_weighted", FOREIGN, "no event was predicted 'cat'"),
     ],
 )
@@ -87,39 +75,26 @@ def test_reason(name, counts, reason):
 
 
 def test_kappa_temporal_needs_a_change():
-    order = LabelPersistence()
+    order, read = LabelPersistence(), metrics.kappa_temporal
     order.update("cat")
-    read = metrics.kappa_temporal
     assert reason_of(read(ONLY_CAT, order)) == "no event has one before it"
     order.update("cat")
     assert reason_of(read(ALL_CAT, order)) == "every event has the true label of the one before it"
     assert read(ALL_CAT, order, undefined=0.5) == 0.5
-    # A class that was never seen is no error, and each class has a reason of its own.
-    assert reason_of(metrics.recall(NO_CAT, positive="bird")) == "no event is truly 'bird'"
-    each = metrics.precision(NEVER_CAT, average=None)
-    assert (each["dog"], reason_of(each["cat"])) == (0.5, "no event was predicted 'cat'")
-    assert metrics.precision(NEVER_CAT, average=None, undefined=0.0) == {"cat": 0.0, "dog": 0.5}
 
 
 @pytest.mark.parametrize(
     ("name", "counts", "labels"),
     [
         ("precision_macro", NEVER_CAT, ["cat"]),
-        ("precision_weighted", NEVER_CAT, ["cat"]),
         ("precision_micro", NEVER_CAT, []),
-        ("precision", NEVER_CAT, []),
-        ("recall_macro", FOREIGN, ["dog"]),
         ("recall_weighted", FOREIGN, []),
         ("balanced_accuracy", FOREIGN, ["dog"]),
         ("fowlkes_mallows_macro", FOREIGN, ["cat", "dog"]),
-        ("npv_macro", NEVER_CAT, ["dog"]),
-        ("f1_macro", FOREIGN, []),
         ("matthews_corrcoef", FOREIGN, []),
-        ("precision_macro", ConfusionCounts(), []),
     ],
 )
 def test_left_out(name, counts, labels):
-    assert metrics.left_out(name, counts) == labels
     assert metrics.left_out(metrics.METRICS[name], counts) == labels
     kept = labels if name == "balanced_accuracy" else []
     assert metrics.left_out(name, counts, undefined=1.0) == kept
@@ -129,23 +104,16 @@ def test_left_out(name, counts, labels):
     "clone", [copy.copy, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
 )
 def test_a_reason_survives_copies(clone):
-    value = Undefined("no event was predicted {}", "cat")
-    again = clone(value)
-    assert type(again) is Undefined
+    again = clone(Undefined("no event was predicted {}", "cat"))
+    assert (type(again), again.labels) == (Undefined, ("cat",))
     assert again.reason == "no event was predicted 'cat'"
-    assert again.labels == ("cat",)
     assert again.renamed({"cat": "dog"}).reason == "no event was predicted 'dog'"
 
 
 def test_it_is_a_nan_in_every_other_way():
     value = Undefined("why not {")
-    assert math.isnan(value)
+    assert (repr(value), json.dumps(value), value.reason) == ("nan", "NaN", "why not {")
     assert value != value
-    assert repr(value) == "nan"
-    assert json.dumps(value) == "NaN"
-    assert value.reason == "why not {"
     assert reason_of(value + 1) == "the value is not a number"
     assert len(undefined_value("no event was predicted {}", None, "x" * 10_000).reason) < 100
-    assert ratio(2**200, 2**201, "") == 0.5
-    assert ratio(0, 0, "nothing", 0.5) == 0.5
-    assert reason_of(ratio(0, 0, "nothing")) == "nothing"
+    assert ratio(2**200, 2**201, "") == ratio(0, 0, "nothing", 0.5) == 0.5
