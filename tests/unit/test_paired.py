@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy import stats
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
 from streameval.uncertainty.paired import (
     EXACT_BELOW,
-    _sums,
     anytime_difference,
     mcnemar,
     paired_bootstrap,
@@ -37,14 +35,19 @@ PROC = {
 def test_delong_gives_the_published_numbers_of_proc(pair: tuple[str, str]) -> None:
     positive, columns = aneurysms()
     z, p_value, low, high = PROC[pair]
-    test = paired_delong(positive, columns[pair[0]], columns[pair[1]])
+    a, b = (columns[name] for name in pair)
+    test = paired_delong(positive, a, b)
     assert test.p_value == pytest.approx(p_value, rel=1e-12)
     assert (test.low, test.high) == pytest.approx((low, high), rel=1e-12)
     value = (test.low + test.high) / 2
     error = (test.high - test.low) / 2 / 1.959963984540054
     assert value / error == pytest.approx(z, rel=1e-12)
-    swapped = paired_delong(positive, columns[pair[1]], columns[pair[0]])
+    swapped = paired_delong(positive, b, a)
     assert (swapped.low, swapped.high, swapped.p_value) == (-test.high, -test.low, test.p_value)
+    # Sums beyond 64 bits are exact: the error of so many events is that of one of each.
+    many = paired_delong(positive, a, b, np.full(len(a), 2**40))
+    assert (many.low + many.high) / 2 == pytest.approx(value, rel=1e-12)
+    assert (many.high - many.low) / (test.high - test.low) == pytest.approx(2.0**-20, rel=0.05)
 
 
 def placements(positive: Any, scores: Any) -> tuple[list[float], list[float]]:
@@ -97,13 +100,6 @@ def test_delong_is_the_covariance_of_placements(events: list[Any]) -> None:
     assert test.n == len(rows)
 
 
-def test_sums_beyond_64_bits_are_exact() -> None:
-    values, weight = np.array([2**40, -(2**40), 3]), np.array([2**50, 1, 5])
-    total = sum(int(w) * int(v) for w, v in zip(weight, values, strict=True))
-    squares = sum(int(w) * int(v) ** 2 for w, v in zip(weight, values, strict=True))
-    assert _sums(values, weight) == (total, squares)
-
-
 # Proportions ----------------------------------------------------------------
 
 
@@ -129,12 +125,8 @@ def test_the_exact_p_value_is_the_binomial_one() -> None:
         test = mcnemar(wins, discordant - wins, 100)
         expected = stats.binomtest(wins, discordant).pvalue
         assert test.p_value == pytest.approx(expected, rel=1e-12)
-
-
-def test_no_events_have_no_test() -> None:
-    assert mcnemar(0, 0, 0).reason == "no events"
-    assert anytime_difference(0, 0, 0).reason == "no events"
     assert mcnemar(0, 0, 10).p_value == 1.0
+    assert mcnemar(0, 0, 0).reason == anytime_difference(0, 0, 0).reason == "no events"
 
 
 @settings(max_examples=200, deadline=None)
@@ -153,48 +145,17 @@ def test_an_anytime_interval_leaves_out_0_where_p_says_so(a: int, b: int, ties: 
 
 
 def test_an_anytime_test_may_be_looked_at_after_every_event() -> None:
-    """Of models that do not differ, it ever rejects in at most 5 % of the streams, McNemar's in
-    a tenth of them and more; a difference of 15 % and 5 % is found within 1,000 events."""
+    """Of models that do not differ, it ever rejects in at most 5 % of the streams."""
     generator = np.random.default_rng(12)
-    streams, length, rate = 60, 600, 0.2
-    ever = {"anytime": 0, "mcnemar": 0, "missed": 0, "found": 0}
+    rejected, streams, rate = 0, 60, 0.2
     for _ in range(streams):
-        drawn = generator.random(length)
+        drawn = generator.random(600)
         wins_a = np.cumsum(drawn < rate / 2).tolist()
         wins_b = np.cumsum((drawn >= rate / 2) & (drawn < rate)).tolist()
         # The test changes at discordant pairs only.
         looks = [(wins_a[n], wins_b[n], n + 1) for n in np.flatnonzero(drawn < rate).tolist()]
-        tests = [anytime_difference(*look) for look in looks]
-        ever["anytime"] += any(test.p_value <= 0.05 for test in tests)
-        ever["missed"] += any(not test.low <= 0 <= test.high for test in tests)
-        ever["mcnemar"] += any(mcnemar(*look).p_value <= 0.05 for look in looks)
-        drawn = generator.random(1_000)
-        test = anytime_difference(int((drawn < 0.15).sum()), int((drawn > 0.95).sum()), 1_000)
-        ever["found"] += test.p_value <= 0.05
-    assert ever["missed"] == ever["anytime"] <= 0.05 * streams
-    assert ever["mcnemar"] > 0.1 * streams
-    assert ever["found"] >= 0.9 * streams
-
-
-# Level and coverage ---------------------------------------------------------
-
-
-def test_mcnemar_keeps_its_level_and_covers() -> None:
-    """Over all outcomes, by their multinomial probability rather than by chance."""
-    n, share_a, share_b = 60, 0.15, 0.1
-    covered = 0.0
-    for a, b in product(range(n + 1), repeat=2):
-        if a + b > n:
-            continue
-        chance = math.exp(
-            math.lgamma(n + 1) - math.lgamma(a + 1) - math.lgamma(b + 1)
-            - math.lgamma(n - a - b + 1) + a * math.log(share_a) + b * math.log(share_b)
-            + (n - a - b) * math.log(1 - share_a - share_b)
-        )  # fmt: skip
-        if chance > 1e-9:
-            test = mcnemar(a, b, n)
-            covered += chance * (test.low <= share_a - share_b <= test.high)
-    assert 0.93 <= covered <= 0.98
+        rejected += any(anytime_difference(*look).p_value <= 0.05 for look in looks)
+    assert rejected <= 0.05 * streams
 
 
 def test_the_bootstrap_is_that_of_the_events_one_by_one() -> None:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import streameval as se
 from streameval.errors import InputError, MetricError
-from tests.support.window_model import (
-    binary_stream,
-    columns,
-)
+from tests.support.window_model import binary_stream, columns
 
 HOUR = 1_700_002_800  # a whole hour
 
@@ -78,7 +71,7 @@ def test_memory_is_bounded_by_what_is_retained_and_says_so() -> None:
         assert kept["panes"] <= most
         assert kept["panes_frozen"] >= kept["panes"] - 4
         assert len(ev.series("accuracy")) <= most
-    assert 0 < kept["frozen_bytes"] < 20_000
+    assert 0 < kept["frozen_bytes"] < 20_000  # of 2,000 events
     assert kept["since"] < ev.series("accuracy")[0].end
 
 
@@ -105,7 +98,6 @@ def test_what_is_retained_does_not_depend_on_the_clock_in_the_newest_pane(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("1h", "7m"), "Panes(length): expected a multiple of the pane, 7m, got 1h"),
         (("1h", "5m", "-1m"), "Panes(lateness): expected a duration"),
         (("0s",), "Panes(length): expected a duration"),
         (("1h", "5m", "10m", "1h"), "Panes(retain): expected at least length + lateness, 70m"),
@@ -117,37 +109,12 @@ def test_what_is_no_window(arguments: tuple[Any, ...], message: str) -> None:
         se.Panes(*arguments)
 
 
-@pytest.mark.parametrize("window", [se.Panes("1h"), se.Fading("1h"), se.Fading(100)])
-def test_no_order_no_kappa_temporal(window: Any) -> None:
-    message = r"temporal: expected a window that keeps the order of events: Last\(n\), or none"
-    for options in ({"temporal": True}, {"metrics": ["kappa_temporal"]}):
-        with pytest.raises(InputError, match=message):
-            se.Evaluator(window=window, **options)
-
-
 def test_times_at_the_ends_of_the_calendar() -> None:
     ev = se.Evaluator(window=se.Panes("7d"), slices=())
     for time in ("0001-01-01T00:00:00", "9999-12-31T23:59:59"):
         ev.update(True, True, event_time=f"{time}+00:00")
         assert [row.start[:5] for row in ev.series("accuracy")] == [time[:5]]
     assert ev["accuracy"] == 1.0
-
-
-@pytest.mark.slow
-def test_many_slices_of_many_panes_take_little_memory() -> None:
-    # A tenth of each of 10,000 slices and 288 panes; benchmarks/windows.py has all of it.
-    root = Path(__file__).parents[2]
-    code = (
-        "from benchmarks.windows import slices_memory; "
-        "print(slices_memory(1000, 29)['bytes_a_pane'])"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    # 2 GB over 2,880,000 panes are 740 bytes.
-    assert float(answer.stdout) < 740
 
 
 def test_the_window_before_is_of_its_own_panes() -> None:

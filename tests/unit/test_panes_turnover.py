@@ -89,16 +89,16 @@ def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 SLICES = 5
 
 
-def turnovers(ev: se.Evaluator, panes: range, slices: int, way: str) -> None:
-    """Fill panes with events of the first slices; publish after each."""
-    countries = np.arange(3 * slices) % slices
+def turnovers(ev: se.Evaluator, panes: range, way: str) -> None:
+    """Fill panes with events of every slice; publish after each."""
+    countries = np.arange(3 * SLICES) % SLICES
     scores = countries * 7919 % 997 / 997
     for pane in panes:
         to = ev.delta(newest=ev.newest) if way == "delta" else ev
         to.update_many(
             countries % 2 == 0,
             score=scores,
-            event_time=np.full(3 * slices, 1e9 + 10 * pane),
+            event_time=np.full(3 * SLICES, 1e9 + 10 * pane),
             slices={"country": countries.astype(str)},
         )
         if to is not ev:
@@ -115,9 +115,9 @@ def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
 ) -> None:
     window = se.Panes(f"{10 * panes}s", pane="10s")
     ev = se.Evaluator(window=window, slices=("country",), time_unit="s")
-    turnovers(ev, range(panes + 3), SLICES, way)
+    turnovers(ev, range(panes + 3), way)
     operations.clear()
-    turnovers(ev, range(panes + 3, panes + 8), SLICES, way)
+    turnovers(ev, range(panes + 3, panes + 8), way)
     windows = 5 * (SLICES + 1)
     assert operations["subtract"] == windows
     # Compiled code holds the new panes of a batch as bytes, and those of a delta are read.
@@ -131,20 +131,6 @@ def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
     assert [repr(view.report()) for view in (ev, *ev.slices().values())] == [
         repr(view.report()) for view in (fresh, *fresh.slices().values())
     ]
-
-
-def test_a_slice_without_events_in_what_left_or_entered_costs_nothing(
-    operations: Counter[str],
-) -> None:
-    ev = se.Evaluator(window=se.Panes("240s", "10s"), slices=("country",), time_unit="s")
-    turnovers(ev, range(4), 2, "delta")
-    turnovers(ev, range(4, 12), SLICES, "delta")
-    turnovers(ev, range(12, 27), 2, "delta")
-    operations.clear()
-    # Panes 3 to 7 leave: the first held two slices, the others all of them.
-    turnovers(ev, range(27, 28), 2, "delta")
-    assert operations["subtract"] == 3
-    assert operations["merge"] == 6
 
 
 def test_what_is_read_no_more_is_not_kept_current(operations: Counter[str]) -> None:

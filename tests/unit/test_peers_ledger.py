@@ -23,20 +23,16 @@ from benchmarks.peers.ledger import (
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "peers"
 
 
-def known() -> None:
-    raise Known("ties")
-
-
-def elsewhere() -> None:
-    raise NotCovered("margins")
+def refused(reason: Exception) -> None:
+    raise reason
 
 
 def test_each_outcome_is_counted_with_its_reason_and_shares_follow() -> None:
     ledger = Ledger()
     for value in (1.0, 1.0 + 1e-13, 1.1):
         ledger.observe("peer", "f", 1.0, lambda value=value: value)
-    ledger.observe("peer", "f", 1.0, known)
-    ledger.observe("peer", "g", 1.0, elsewhere)
+    ledger.observe("peer", "f", 1.0, lambda: refused(Known("ties")))
+    ledger.observe("peer", "g", 1.0, lambda: refused(NotCovered("margins")))
     assert (ledger.count(EQUAL), ledger.count(DIFFERENT)) == (2, 2)
     assert ledger.share() == 2 / 4
     assert ledger.share(known=True) == 3 / 4
@@ -57,16 +53,13 @@ def test_each_outcome_is_counted_with_its_reason_and_shares_follow() -> None:
 def test_what_the_peer_refuses_is_refused_and_only_outer_calls_count() -> None:
     ledger = Ledger()
 
-    def inner(x: float) -> float:
-        return counted_inner(x)
-
     def refuse(x: float) -> float:
         if x < 0:
             raise ValueError(x)
         return x
 
     counted_inner = ledger.wrapped("peer", "inner", refuse, lambda theirs, x: x)
-    outer = ledger.wrapped("peer", "outer", inner, lambda theirs, x: x)
+    outer = ledger.wrapped("peer", "outer", lambda x: counted_inner(x), lambda theirs, x: x)
     assert outer(2.0) == 2.0
     with pytest.raises(ValueError, match="-1"):
         outer(-1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,11 @@ EDGES = [0.0, 1.0, 2.0**-52, 2.0**-53, 1 - 2.0**-52, 1 - 2.0**-53, 5e-324, 0.5]
 EDGES += np.linspace(0, 1, 11).tolist() + np.nextafter(np.linspace(0, 1, 11)[1:], 0).tolist()
 
 
-def close(left: float, right: float) -> None:
-    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
-
-
 def sums_of(positive: Any, scores: Any, weight: Any = None, bins: int = 10) -> ProbabilitySums:
     sums = ProbabilitySums(bins)
     sums.update_many(positive, scores, weight)
     sums._check()
     return sums
-
-
-def test_terms_are_rounded_down_to_units() -> None:
-    sums = sums_of([True], [0.1])
-    assert sums.brier_units == math.floor(Fraction(0.9 * 0.9) * UNIT)
-    assert sums.bin_probability_units[0] == math.floor(Fraction(0.1) * UNIT)
-    exact = -math.log(0.1)
-    assert abs(sums.log_loss_units - exact * UNIT) <= 2 * math.ulp(exact) * UNIT
 
 
 @pytest.mark.parametrize("kind", [ProbabilitySums, ScoreMoments])
@@ -90,23 +77,13 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
     assert derived.exact is fed.exact is whole
     if whole:
         assert derived == fed
-    close(derived.log_loss_units / fed.log_loss_units, 1.0)
-    close(derived.outside, fed.outside)
+    assert derived.log_loss_units == pytest.approx(fed.log_loss_units, rel=1e-12)
+    assert derived.outside == pytest.approx(fed.outside, rel=1e-12)
     # Halves add up in the index without rounding, and in moments.
     moments = ScoreMoments()
     moments.update_many(positive, scores, weight)
     assert ScoreMoments.from_blocks((index.groups(),)) == moments
     assert moments.exact is whole
-
-
-def test_numpy_scalars_and_integers_are_taken() -> None:
-    sums = ProbabilitySums()
-    sums.update(np.True_, np.float64(0.5), np.int64(2))
-    sums.update(0, 1)
-    sums.update_many(np.array([1, 0]), np.array([0.5, 1.0], dtype=np.float32))
-    assert sums.weight == 5
-    sums._check()
-    assert all(type(units) is int for units in sums.bin_probability_units)
 
 
 def test_a_float_state_is_refused_what_it_would_write_otherwise() -> None:
