@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
 from streameval.uncertainty.paired import (
     EXACT_BELOW,
@@ -140,6 +141,9 @@ def test_an_anytime_interval_leaves_out_0_where_p_says_so(a: int, b: int, ties: 
     if abs(test.p_value - 0.05) > 1e-9:
         assert outside == (test.p_value < 0.05)
     assert test.low <= (a - b) / n <= test.high
+    if a > b and test.low > 0:  # of α = 5 %, a tenth is for the rate of discordant pairs
+        share, rate = beta_binomial(a, a + b, 0.955), beta_binomial(a + b, n, 0.995)
+        assert test.low == pytest.approx((2 * share[0] - 1) * rate[0], rel=1e-12)
     mirrored = anytime_difference(b, a, n)
     assert (mirrored.low, mirrored.high) == pytest.approx((-test.high, -test.low), abs=1e-12)
 

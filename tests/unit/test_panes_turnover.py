@@ -133,16 +133,6 @@ def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
     ]
 
 
-def test_what_is_read_no_more_is_not_kept_current(operations: Counter[str]) -> None:
-    ev = se.Evaluator(window=se.Panes("80s", "10s"), time_unit="s")
-    ev.update(True, score=0.5, event_time=1e9)
-    ev.report()
-    for pane in range(1, 20):
-        ev.update(pane % 2 == 0, score=0.5, event_time=1e9 + 10 * pane)
-    assert operations["subtract"] == 1
-    assert ev.report(["accuracy"]).rows[0].support == 8
-
-
 def test_weights_that_are_not_whole_are_never_subtracted(operations: Counter[str]) -> None:
     ev = se.Evaluator(window=se.Panes("80s", "10s"), time_unit="s")
     subtracted = []

@@ -11,7 +11,6 @@ import pytest
 from streameval.errors import InputError, StateError
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT
 
 EDGES = [0.0, 1.0, 2.0**-52, 2.0**-53, 1 - 2.0**-52, 1 - 2.0**-53, 5e-324, 0.5]
@@ -44,12 +43,6 @@ def test_one_by_one_and_many_have_the_same_bits(kind: Any) -> None:
         assert many.to_state() == single.to_state()
 
 
-def test_an_edge_belongs_to_the_bin_below() -> None:
-    sums = sums_of([True] * 4, [0.0, 0.5, 0.5000000001, 1.0], bins=2)
-    assert sums.bin_weights == [2, 2]
-    assert sums.bin_edges == [0.0, 0.5, 1.0]
-
-
 def test_scores_that_are_no_probabilities_are_counted_apart() -> None:
     sums = ProbabilitySums()
     sums.update(True, 1.5, 2)
@@ -61,29 +54,6 @@ def test_scores_that_are_no_probabilities_are_counted_apart() -> None:
     with pytest.raises(InputError, match="event that was counted before"):
         sums.revert(True, 1.5, 5)
     assert sums.outside == 4
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
-    rng = np.random.default_rng(5)
-    scores = np.round(rng.normal(0.5, 0.4, 3000), 2)
-    positive = rng.random(3000) < 0.5
-    weight = rng.integers(1, 3000, 3000) if whole else rng.integers(1, 9, 3000) / 2
-    index = ScoreIndex()
-    index.update_many(positive, scores, weight)
-    derived = ProbabilitySums.from_blocks((index.groups(),), bins=7)
-    derived._check()
-    fed = sums_of(positive, scores, weight, bins=7)
-    assert derived.exact is fed.exact is whole
-    if whole:
-        assert derived == fed
-    assert derived.log_loss_units == pytest.approx(fed.log_loss_units, rel=1e-12)
-    assert derived.outside == pytest.approx(fed.outside, rel=1e-12)
-    # Halves add up in the index without rounding, and in moments.
-    moments = ScoreMoments()
-    moments.update_many(positive, scores, weight)
-    assert ScoreMoments.from_blocks((index.groups(),)) == moments
-    assert moments.exact is whole
 
 
 def test_a_float_state_is_refused_what_it_would_write_otherwise() -> None:

@@ -76,8 +76,7 @@ def test_a_merge_holds_the_shards_of_all_and_copies_keep_them() -> None:
     assert len(whole.provenance["contents"]) == 3
     data = whole.to_bytes(provenance=True)
     assert whole.to_bytes() == counted(*[True] * 6).to_bytes() != data
-    again = [whole.copy(), copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))]
-    for twin in [*again, se.from_bytes(data)]:
+    for twin in (whole.copy(), pickle.loads(pickle.dumps(whole)), se.from_bytes(data)):
         assert twin == whole
         assert twin.provenance == whole.provenance
         with pytest.raises(StateError, match="count twice"):
@@ -199,10 +198,6 @@ def test_what_is_gone_and_what_adjoins_takes_no_memory() -> None:
     for number in range(1_000):
         total.name_shard("eu-1", sequence=(number, number + 1))
     assert len(total.to_bytes(provenance=True)) - plain < 100
-    many = Provenance()
-    many.contents.update(number.to_bytes(16, "big") for number in range(1_000))
-    total._provenance = many
-    assert len(total.to_bytes(provenance=True)) - plain < 40 * 1_000
 
 
 WINDOWS: list[Any] = [None, se.Panes("1h"), se.Fading("1h"), se.Fading(10)]
@@ -254,14 +249,11 @@ def test_sequences_of_a_shard_adjoin_and_must_not_overlap() -> None:
     ("given", "message"),
     [
         ({"shard": ""}, "shard: expected a name of 1 to 200 printed characters without blanks"),
-        ({"shard": "a b"}, "got 'a b'"),
         ({"shard": "a\n"}, r"got 'a\\n'"),
         ({"shard": 7}, "shard: expected a name .* got 7"),
-        ({"epoch": -1}, "epoch: expected a whole number from 0 on, got -1"),
         ({"epoch": True}, "epoch: expected a whole number from 0 on, got True"),
         ({"epoch": 3}, "epoch: expected 2, the epoch of shard 'a' that is held already, got 3"),
         ({"sequence": (5, 5)}, r"sequence: expected the first position.*, got \(5, 5\)"),
-        ({"sequence": "0:5"}, "sequence: expected the first position"),
         ({"sequence": (0.0, 5)}, "sequence: expected the first position"),
     ],
 )
@@ -310,33 +302,24 @@ def test_parts_of_a_store_or_an_engine_have_no_identity() -> None:
 
 A, B = "a" * 32, "b" * 32
 ROW: list[Any] = ["a", 0, 0, 5]
-CELLS = {
-    0: ("a b", "", 7),
-    1: (-1, True),
-    2: (-1, 0.0, 5, 6),
-    3: (2**63,),
-}
-SHARDS: list[Any] = [
-    ["a"],
-    *([ROW[:n]] for n in (1, 2, 3)),
-    [[*ROW, 5, 6]],
-    *([[*ROW[:n], value, *ROW[n + 1 :]]] for n, values in CELLS.items() for value in values),
-    # In order, apart, once.
-    [["b", 0, 0, 5], ROW],
-    [["a", 1, 0, 5], ROW],
-    [ROW, ["a", 0, 6, 7]],
-    [ROW, ROW],
-]
-CONTENTS: list[Any] = [[], {}, ["00"], ["g" * 32], [A.upper()], [B, A], [A, A], [7]]
 BAD: list[Any] = [
     None,
-    [],
-    {},
     {"contents": [A]},
     {"contents": [A], "shards": [], "more": 1},
-    *({"contents": contents, "shards": []} for contents in CONTENTS),
-    *({"contents": [], "shards": shards} for shards in SHARDS),
-]
+    *(
+        {"contents": contents, "shards": []}
+        for contents in ([], {}, ["00"], ["g" * 32], [A.upper()], [B, A], [A, A], [7])
+    ),
+    # The last ones: in order, of one epoch, apart, once.
+    *(
+        {"contents": [], "shards": shards}
+        for shards in (
+            ["a"], [ROW[:3]], [[*ROW, 5, 6]], [["a b", 0, 0, 5]], [["a", True, 0, 5]],
+            [["a", 0, 0.0, 5]], [["a", 0, 5, 5]], [["a", 0, 0, 2**63]], [["b", 0, 0, 5], ROW],
+            [["a", 1, 0, 5], ROW], [ROW, ["a", 0, 6, 7]], [ROW, ROW],
+        )
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("data", BAD, ids=str)

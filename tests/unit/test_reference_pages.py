@@ -11,7 +11,7 @@ import yaml
 
 import streameval
 from docsite import reference
-from docsite.markdown import docstring, table
+from docsite.markdown import table
 from docsite.measured import measured
 from streameval.metrics import METRICS, ROWS
 from streameval.metrics.metric import BOTH
@@ -90,12 +90,9 @@ def test_the_series_are_those_of_serving(pages: reference.Pages) -> None:
     assert listed == set(re.findall(r"`(streameval_\w+)`", serving))
 
 
-def test_markdown_is_made_of_tables_and_docstrings() -> None:
+def test_tables_agree_with_their_sources() -> None:
     row = reference.definitions()["precision"]
-    assert row["value"].startswith("TP / (TP + FP)")
-    assert row["no value when"] == "never predicted"
-    text = docstring("One.\n>>> 1 + 1\n2\n\nTwo.")
-    assert text == "One.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nTwo."
+    assert (row["value"][:14], row["no value when"]) == ("TP / (TP + FP)", "never predicted")
     assert table(["a"], [["x | y\nz"]]).splitlines()[-1] == "| x \\| y z |"
     assert measured() in (ROOT / "README.md").read_text("utf-8")
 

@@ -196,18 +196,6 @@ def test_the_content_reaches_the_disk_before_its_name_and_the_name_at_last(tmp_p
     assert steps == ["fsync", "replace", "fsync of the directory"]
 
 
-def test_an_unfinished_file_has_no_name(tmp_path, monkeypatch):
-    try:
-        os.close(os.open(tmp_path, os.O_WRONLY | os.O_TMPFILE))
-    except (AttributeError, OSError):
-        pytest.skip("this system has no files without a name")
-    seen = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append(os.listdir(tmp_path)), real(fd)))
-    write_atomically(tmp_path / "a.state", GOOD)
-    assert seen == [[], ["a.state"]]
-
-
 def no_directory(real, number):
     def fsync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -294,35 +282,6 @@ def test_absurd_sizes_are_refused_before_they_are_read(tmp_path):
         finally:
             tracemalloc.stop()
         assert time.monotonic() - started < 5
-
-
-def test_a_file_that_grows_or_shrinks_while_it_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "a.state"
-    real = os.fstat
-
-    def earlier(descriptor):
-        fields = list(real(descriptor))
-        fields[stat.ST_SIZE] = len(GOOD)
-        return os.stat_result(fields)
-
-    monkeypatch.setattr(os, "fstat", earlier)
-    for content, message in ((GOOD + b"more", "1 bytes too many"), (GOOD[:60], "it is cut off")):
-        path.write_bytes(content)
-        with pytest.raises(StateError, match=message):
-            read_file(path, kind="x")
-
-
-def test_a_large_file_takes_its_size_once(tmp_path):
-    path = tmp_path / "large.state"
-    scores = np.arange(10**6) / 7
-    write_atomically(path, pack({"scores": scores, "counts": np.arange(10**6)}, kind="x"))
-    tracemalloc.start()
-    try:
-        back = read_file(path, kind="x")
-        assert tracemalloc.get_traced_memory()[1] < 1.05 * path.stat().st_size
-    finally:
-        tracemalloc.stop()
-    assert np.array_equal(back["scores"], scores)
 
 
 def test_no_memory_left(tmp_path, monkeypatch):

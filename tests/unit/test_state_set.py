@@ -96,18 +96,6 @@ def test_check_many_says_what_a_binary_batch_would_refuse(rows: list[Any], weigh
     agree(state_set, state_set.check_many, state_set.update_many, (batch,))
 
 
-def test_a_full_class_is_refused_and_the_other_is_not() -> None:
-    state_set = almost_full("binary")
-    refused = agree(state_set, state_set.check, state_set.update, (1, 1, 0.5, HEAVY))
-    assert "at most 4611686018427387903" in str(refused)
-    yes = np.array([True])
-    heavy = EventBatch(yes, yes, np.array([0.5]), np.array([HEAVY]))
-    assert agree(state_set, state_set.check_many, state_set.update_many, (heavy,)) == refused
-    assert agree(state_set, state_set.check, state_set.update, (1, 1, None, HEAVY)) is None
-    assert agree(state_set, state_set.check, state_set.update, (1, 1, 0.5, HEAVY - 1)) is None
-    assert agree(state_set, state_set.check, state_set.update, (0, 1, 0.5, HEAVY - 1)) is None
-
-
 @pytest.mark.parametrize("window", [None, se.Last(9), se.Panes("1h"), se.Fading(9)], ids=repr)
 @pytest.mark.parametrize(
     ("metrics", "proba"),

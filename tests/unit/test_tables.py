@@ -260,23 +260,6 @@ def test_counts_give_the_bytes_of_the_events(rows: list[Any], metrics: Any) -> N
     assert found.to_bytes() == ev.to_bytes()
 
 
-def test_counts_of_labels() -> None:
-    ev = se.Evaluator(task="multiclass")
-    pairs = {("cat", "cat"): 3, ("cat", "dog"): 1, ("cow", "dog"): 2}
-    for (label, guess), count in pairs.items():
-        ev.update_many([label] * count, [guess] * count)
-    labels, guesses = zip(*pairs, strict=True)
-    counts = list(pairs.values())
-    found = se.from_counts(y_pred=list(guesses), label=list(labels), count=counts)
-    assert found.to_bytes() == ev.to_bytes()
-
-
-def test_counts_beyond_the_largest_weight() -> None:
-    ev = se.from_counts([0.9, 0.1, 0.5], [1, 0, 0], [2**61 + 1, 2**60, 0])
-    assert ev.confusion.total == 2**61 + 2**60 + 1
-    assert ev["roc_auc"] == 1.0
-
-
 BAD_COUNTS: list[tuple[dict[str, Any], str]] = [
     ({"count": [1, -1]}, "count[1]: expected a whole number from 0, below 2**62, got -1; pass"),
     ({"count": [1, 1.5]}, "count[1]: expected a whole number from 0, below 2**62, got 1.5"),
@@ -333,19 +316,6 @@ def test_decimals_are_numbers_in_events_as_in_tables() -> None:
             want.update(1, score=Decimal(bad))
         with pytest.raises(se.errors.InputError, match="weight: expected a weight"):
             want.update(1, score=0.5, weight=Decimal(bad))
-
-
-@pytest.mark.parametrize("field", ["y_true", "y_pred", "score", "weight"])
-def test_a_duration_is_no_number(field: str) -> None:
-    durations = np.array([1, 0], dtype="timedelta64[s]")
-    event: dict[str, Any] = {"y_true": [1, 0], "y_pred": [1, 0], "score": [0.5, 0.2]}
-    event[field] = durations
-    ev = se.Evaluator()
-    with pytest.raises(InputError, match=rf"^{field}\[0\]: expected .*, got np.timedelta"):
-        ev.update_many(**event)
-    with pytest.raises(InputError, match=rf"^{field}: expected .*, got np.timedelta64\(1"):
-        ev.update(**{name: values[0] for name, values in event.items()})
-    assert ev.is_empty
 
 
 NAMES = ["spam", "toxic", "ad"]

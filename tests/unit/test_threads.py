@@ -183,18 +183,6 @@ def check_beside_readers(
             assert repr(outcome(read, ev)) == repr(outcome(read, twin)), name
 
 
-def test_fractional_weights_read_beside_a_writer() -> None:
-    # A compiled index hands these to a portable one inside, whose reads change it.
-    events = [{**event, "weight": 0.5} for event in binary_events()]
-    for event in events:
-        del event["slices"]
-    questions: dict[str, Callable[[se.Evaluator], Any]] = {
-        name: lambda ev, name=name: repr(ev[name])
-        for name in ("roc_auc", "accuracy", "average_precision")
-    }
-    check_beside_readers({}, events, questions, rounds=10)
-
-
 @pytest.mark.parametrize("window", [None, se.Last(200), se.Panes("1h", pane="1m")])
 def test_threads_that_feed_one_evaluator_lose_no_event(window: Any) -> None:
     ev = se.Evaluator(window=window, time_unit="s")

@@ -258,25 +258,7 @@ def test_reports_slices_and_series_have_the_interval_by_unit() -> None:
     assert sorted(by_slice, key=str) == sorted(by_pane, key=str)
 
 
-def test_one_unit_has_no_interval() -> None:
-    ev = se.Evaluator(bootstrap=se.Bootstrap(unit="user"))
-    ev.update_many([1, 0, 1, 1], [1, 1, 0, 1], unit=["u"] * 4)
-    found = ev.interval("accuracy")
-    assert math.isnan(found.low)
-    assert found.reason.endswith("of 200 replicates have no value: too few events")
-
-
 # Options and errors
-
-
-def test_values_of_units_are_those_of_slices() -> None:
-    evs = [se.Evaluator(bootstrap=FEW) for _ in range(4)]
-    for ev, unit in zip(evs, (7, "7", 7.0, np.int64(7)), strict=True):
-        ev.update(1, 1, unit=unit)
-    assert evs[0] == evs[1] == evs[2] == evs[3]
-    other = se.Evaluator(bootstrap=FEW)
-    other.update_many([1], [1], unit=["007"])
-    assert other != evs[0]
 
 
 @pytest.mark.parametrize(
