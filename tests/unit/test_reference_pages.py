@@ -1,22 +1,27 @@
-"""The reference of the site lacks nothing that is public, and tables agree with their sources."""
+"""Pages agree with their sources: the reference, the README, scikit-learn's names."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+import sklearn.metrics
 import yaml
 
 import streameval
+from benchmarks.peers.page import rows
 from docsite import reference
 from docsite.markdown import table
 from docsite.measured import measured
-from streameval.metrics import METRICS, ROWS
+from streameval.metrics import CURVES, METRICS, ROWS
 from streameval.metrics.metric import BOTH
+from tests.support.page_examples import as_printed
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +72,9 @@ def test_every_command_and_option_is_listed(pages: reference.Pages) -> None:
 
 def test_every_key_has_a_meaning(pages: reference.Pages) -> None:
     row = re.compile(r"^\| `([a-z_.]+)` \| .+? \| (.*) \|$", re.MULTILINE)
-    rows = dict(row.findall(pages["reference/configuration.md"]))
-    assert set(rows) == {key.path for key in reference.configuration_keys()}
-    assert [key for key, meaning in rows.items() if not meaning.strip()] == []
+    meanings = dict(row.findall(pages["reference/configuration.md"]))
+    assert set(meanings) == {key.path for key in reference.configuration_keys()}
+    assert [key for key, meaning in meanings.items() if not meaning.strip()] == []
 
 
 def test_every_endpoint_and_field_is_listed(pages: reference.Pages) -> None:
@@ -94,7 +99,7 @@ def test_tables_agree_with_their_sources() -> None:
     row = reference.definitions()["precision"]
     assert (row["value"][:14], row["no value when"]) == ("TP / (TP + FP)", "never predicted")
     assert table(["a"], [["x | y\nz"]]).splitlines()[-1] == "| x \\| y z |"
-    assert measured() in (ROOT / "README.md").read_text("utf-8")
+    assert measured() in README
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -123,3 +128,25 @@ def test_the_version_is_written_once() -> None:
     assert f'"{streameval.__version__}"' not in text
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert f"\n## {streameval.__version__}" in changes
+
+
+@pytest.mark.slow
+def test_the_readmes_commands_print_what_it_shows(tmp_path: Path) -> None:
+    (tmp_path / "demos").mkdir()
+    shutil.copy(ROOT / "demos" / "spam.jsonl", tmp_path / "demos")
+    tour = re.sub(r"^\$ (?:make|pip) .*\n", "", README, flags=re.MULTILINE)
+    assert tour.count("\n$ ") >= 4
+    assert as_printed(tour, tmp_path) == tour
+    for name in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README):
+        assert (ROOT / name).exists(), name
+
+
+def test_every_name_of_scikit_learn_has_a_counterpart_that_exists_or_a_reason() -> None:
+    names = [name for row in rows() for name in row.names]
+    assert len(names) == len(set(names))
+    assert set(names) == set(sklearn.metrics.__all__)
+    assert all(all(row.cells[:2]) for row in rows())
+    known = {*METRICS, *CURVES, *streameval.metrics.__all__, "classification_report"}
+    counterparts = {name for row in rows() for name in row.counterparts}
+    assert len(counterparts) > 40
+    assert counterparts <= known
