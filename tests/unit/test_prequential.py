@@ -226,19 +226,6 @@ class Recent:
         self.last = y
 
 
-class Always:
-    """Predicts one label, and has no probabilities."""
-
-    def __init__(self, label: Any) -> None:
-        self.label = label
-
-    def predict_one(self, x: Any) -> Any:
-        return self.label
-
-    def learn_one(self, x: Any, y: Any) -> None:
-        pass
-
-
 def booleans(count: int) -> list[tuple[dict[str, Any], bool]]:
     source = random.Random(9)
     return [({"n": n, "half": n % 2}, source.random() < 0.7) for n in range(count)]
@@ -258,16 +245,6 @@ def test_several_models_are_tested_and_trained_on_the_same_events() -> None:
     assert (result.events, result.unpredicted) == (200, alone.unpredicted)
     assert result.models == tuple(models.values())
     assert result.to_dict()["metrics"] == comparison.report().to_dict()["metrics"]
-
-
-def test_labels_count_where_a_model_has_no_probabilities() -> None:
-    comparison = se.Comparison(("recent", "always"))
-    se.prequential({"recent": Recent(), "always": Always(True)}, booleans(100), comparison)
-    found = comparison.difference("accuracy")
-    assert found.n == 99
-    assert found.value > 0
-    with pytest.raises(se.MetricError, match="roc_auc needs scores"):
-        comparison.difference("roc_auc")
 
 
 PAIR = {"a": Recent(), "b": Recent()}

@@ -70,24 +70,6 @@ def test_what_was_saved_and_read_is_the_same_shard_and_the_same_file(tmp_path: P
     assert se.load(tmp_path / "b")["support"] == 3
 
 
-def test_a_merge_holds_the_shards_of_all_and_copies_keep_them() -> None:
-    parts = [loaded(counted(*[True] * n)) for n in (1, 2, 3)]
-    whole = se.merge(parts)
-    assert len(whole.provenance["contents"]) == 3
-    data = whole.to_bytes(provenance=True)
-    assert whole.to_bytes() == counted(*[True] * 6).to_bytes() != data
-    for twin in (whole.copy(), pickle.loads(pickle.dumps(whole)), se.from_bytes(data)):
-        assert twin == whole
-        assert twin.provenance == whole.provenance
-        with pytest.raises(StateError, match="count twice"):
-            twin.merge(parts[1])
-        assert twin.to_bytes(provenance=True) == data
-        twin.merge(parts[1], allow_overlap=True)
-        assert twin["support"] == 8
-        assert twin.provenance == whole.provenance
-    assert whole["support"] == 6
-
-
 def test_events_that_were_never_written_are_known_by_their_evaluator() -> None:
     a, b, c = counted(True), counted(False), counted(False)
     a.merge(b)

@@ -84,32 +84,30 @@ def test_a_slice_of_the_last_events_may_be_full_where_the_total_is_not(task: str
 
 
 @pytest.mark.parametrize(
-    ("task", "sliced", "half_life"),
-    [("binary", False, "300d"), ("multiclass", True, "300d"), ("binary", True, 2**40)],
+    ("task", "more", "half_life"),
+    [
+        ("binary", {}, "300d"),
+        ("multiclass", {"slices": ("k",)}, "300d"),
+        ("binary", {"slices": ("k",)}, 2**40),
+        # A replicate that counts all events three times is full first.
+        ("binary", {"bootstrap": se.Bootstrap(20)}, "1h"),
+    ],
 )
-def test_a_full_half_life_refuses(task: str, sliced: bool, half_life: str | int) -> None:
-    options: dict[str, Any] = {"slices": ("k",)} if sliced else {}
-    window = se.Fading(half_life)
-    ev = se.Evaluator(task, window=window, time_unit="s", **options)  # type: ignore[arg-type]
-    event = GIVEN[task] | {"weight": 2**20}
-    if window.needs_time:
-        event["event_time"] = T0
-    if sliced:
-        event["slices"] = {"k": "x"}
-    refused(ev, ev.update_many, columns(*[event] * 3000))
-    for calls, call, given in (
-        (30, ev.update_many, columns(*[event] * 100)),
-        (100, ev.update, event),
-    ):
-        for _ in range(calls):
+def test_a_full_half_life_refuses(task: str, more: dict[str, Any], half_life: str | int) -> None:
+    ev = se.Evaluator(task, window=se.Fading(half_life), time_unit="s", **more)  # type: ignore[arg-type]
+    event = GIVEN[task] | {"weight": 2**20, "event_time": T0, "slices": {"k": "x"}}
+    if "bootstrap" in more:
+        event["unit"] = "u1"
+    for call, given in ((ev.update_many, columns(*[event] * 50)), (ev.update, event)):
+        before, refusal = b"", ""
+        while not refusal:
             before = ev.to_bytes()
             try:
                 call(**given)
-            except se.InputError:
-                assert ev.to_bytes() == before
-                break
-        else:
-            raise AssertionError("never refused")
+            except se.InputError as error:
+                refusal = str(error)
+        assert "events of weight 1 in a half-life, got more" in refusal
+        assert ev.to_bytes() == before
     most = (2**62 - 1) // (1 if task == "binary" else 2) >> 32
     refused(ev, ev.update_many, columns(event, event | {"weight": 1}), f"at most {most} events")
     ev._check()

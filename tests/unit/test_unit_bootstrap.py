@@ -279,21 +279,3 @@ def test_a_damaged_state_is_refused() -> None:
         change(data)
         with pytest.raises(se.StateError):
             se.Evaluator.from_state(data)
-
-
-def test_an_event_that_a_replicate_cannot_hold_is_refused_as_a_whole() -> None:
-    # A half-life holds 2**30 events of weight 1; a replicate that counts all events three times
-    # is full first.
-    ev = se.Evaluator(window=se.Fading("1h"), time_unit="s", bootstrap=FEW)
-    event = {"y_true": 1, "score": 0.9, "weight": 2**20, "event_time": 1_700_000_000, "unit": "u1"}
-    batch = {name: [value] * 50 for name, value in event.items()}
-    for count, named in ((ev.update_many, batch), (ev.update, event)):
-        before, refusal = b"", ""
-        while not refusal:
-            before = ev.to_bytes()
-            try:
-                count(**named)
-            except se.InputError as error:
-                refusal = str(error)
-        assert "events of weight 1 in a half-life, got more" in refusal
-        assert ev.to_bytes() == before
