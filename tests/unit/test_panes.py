@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, MetricError
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows import time_buckets
+from tests.support.laws import assert_same
 from tests.support.window_model import binary_stream, columns
 
 HOUR = 1_700_002_800  # a whole hour
@@ -142,3 +147,156 @@ def test_columns_arrive_as_their_events(spec: Any, batches: list[list[int]]) -> 
     kept = [{**(ev.retained or {}), "panes_frozen": 0, "frozen_bytes": 0} for ev in (again, one)]
     assert kept[0] == kept[1]
     many._check()
+
+
+# When time advances to the next pane, a window adds and evicts panes exactly ----------------
+
+PLANS = [
+    StatePlan.everything("binary"),
+    StatePlan("binary", frozenset({"confusion", "probability", "moments"})),
+    StatePlan.everything("multiclass"),
+]
+WEIGHTS = st.sampled_from([1, 1, 1, 2, 7, 2**53])
+SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0, -3.5, 5e-324])
+SHARES = st.sampled_from([{"a": 1.0}, {"a": 0.5, "b": 0.5}, {"b": 0.25, "c": 0.75, "d": 0.0}])
+DRAWN = {
+    "binary": st.tuples(st.sampled_from([0, 1]), st.sampled_from([0, 1]), SCORE, WEIGHTS),
+    "multiclass": st.tuples(st.sampled_from("abc"), st.sampled_from("abz"), SHARES, WEIGHTS),
+}
+
+
+def fed(plan: StatePlan, events: list[Any]) -> StateSet:
+    state_set = StateSet(plan)
+    for event in events:
+        state_set.update(*event)
+    return state_set
+
+
+def read(state_set: StateSet) -> None:
+    """Have the sums that are kept current derived."""
+    if state_set.confusion is not None:
+        assert state_set.confusion.sums.total == state_set.confusion.total
+    if state_set.index is not None:
+        assert state_set.index.twice_u >= 0
+    if state_set.class_scores is not None:
+        for label in state_set.class_scores.labels:
+            state_set.class_scores.one_vs_rest_wins(label)
+    assert state_set.plan.task != "binary" or state_set.probability is not None
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["binary", "sums", "multiclass"])
+@given(data=st.data())
+def test_what_is_subtracted_leaves_no_trace(plan: StatePlan, data: Any) -> None:
+    lists = st.lists(DRAWN[plan.task], max_size=12)
+    kept, gone = data.draw(lists), data.draw(lists)
+    operand = fed(plan, gone)
+    whole = fed(plan, kept)
+    for each in data.draw(st.permutations(["merge", "read"])):
+        whole.merge(operand) if each == "merge" else read(whole)
+    if data.draw(st.booleans()):
+        read(whole)
+    before = operand.to_state()
+    for times, expected in ((-1, kept), (1, kept + gone)):
+        whole.merge(operand, times)
+        assert_same(operand.to_state(), before)
+        assert_same(whole.to_state(), fed(plan, expected).to_state())
+        whole._check()
+
+
+@pytest.fixture
+def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts of thaws, merges and subtractions."""
+    counts: Counter[str] = Counter()
+
+    def counted(holder: Any, name: str) -> None:
+        real = getattr(holder, name)
+
+        def call(*arguments: Any) -> Any:
+            counts["subtract" if arguments[2:] == (-1,) else name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(holder, name, call)
+
+    counted(time_buckets, "thaw")
+    counted(StateSet, "merge")
+    return counts
+
+
+SLICES = 5
+
+
+def turnovers(ev: se.Evaluator, panes: range, way: str) -> None:
+    """Fill panes with events of every slice; publish after each."""
+    countries = np.arange(3 * SLICES) % SLICES
+    scores = countries * 7919 % 997 / 997
+    for pane in panes:
+        to = ev.delta(newest=ev.newest) if way == "delta" else ev
+        to.update_many(
+            countries % 2 == 0,
+            score=scores,
+            event_time=np.full(3 * SLICES, 1e9 + 10 * pane),
+            slices={"country": countries.astype(str)},
+        )
+        if to is not ev:
+            ev.merge(to)
+        ev.report()
+        for view in ev.slices().values():
+            view.report()
+
+
+@pytest.mark.parametrize("way", ["delta", "many"])
+@pytest.mark.parametrize("panes", [6, 24])
+def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
+    operations: Counter[str], panes: int, way: str
+) -> None:
+    window = se.Panes(f"{10 * panes}s", pane="10s")
+    ev = se.Evaluator(window=window, slices=("country",), time_unit="s")
+    turnovers(ev, range(panes + 3), way)
+    operations.clear()
+    turnovers(ev, range(panes + 3, panes + 8), way)
+    windows = 5 * (SLICES + 1)
+    assert operations["subtract"] == windows
+    # Compiled code holds the new panes of a batch as bytes, and those of a delta are read.
+    compiled = se.backend() == "native"
+    assert operations["thaw"] == (2 * windows if compiled and way == "delta" else windows)
+    # A delta is merged into the pane and into the window's merge. A sorted batch is counted in
+    # both; any other enters with its pane, and single events of a slice are counted in both.
+    assert operations["merge"] == (2 * windows if way == "delta" else 0 if compiled else 5)
+    ev._check()
+    fresh = se.from_bytes(ev.to_bytes())
+    assert [repr(view.report()) for view in (ev, *ev.slices().values())] == [
+        repr(view.report()) for view in (fresh, *fresh.slices().values())
+    ]
+
+
+def test_weights_that_are_not_whole_are_never_subtracted(operations: Counter[str]) -> None:
+    ev = se.Evaluator(window=se.Panes("80s", "10s"), time_unit="s")
+    subtracted = []
+    for pane in range(30):
+        for n in range(3):
+            weight = 0.1 * (n + 1) if pane == 10 else 1
+            ev.update(n == 0, score=n / 3, weight=weight, event_time=1e9 + 10 * pane)
+        report = ev.report()
+        subtracted.append(operations["subtract"])
+        if not 10 <= pane < 18:
+            assert repr(report) == repr(se.from_bytes(ev.to_bytes()).report())
+    # One for each step, but for those while pane 10 is inside and when it leaves.
+    assert subtracted == [0] * 8 + [1, 2, *[3] * 9, *range(4, 15)]
+
+
+def test_a_batch_that_leaves_the_merge_no_room_is_counted_whole() -> None:
+    start = 1_000_000_000
+    ev = se.Evaluator(window=se.Panes("60s", "10s"), time_unit="s", slices=("a",))
+    ev.update_many(
+        [True] * 512,
+        score=[0.5] * 512,
+        weight=[2**53] * 511 + [2**53 - 3],
+        event_time=[start] * 512,
+        slices={"a": [1] * 512},
+    )
+    ev["roc_auc"]
+    later = {"event_time": [start + 12] * 8, "slices": {"a": [2] * 8}}
+    ev.update_many([True] * 8, score=[0.5] * 8, **later)
+    panes = [len(one["window"]["panes"]) for one in ev.to_state()["slices"]]
+    assert panes == [1, 1]
+    assert ev.arrivals["on_time"] == 520

@@ -57,24 +57,6 @@ def saved_svg(ax: Any, path: Path) -> str:
     return text
 
 
-def test_curves_are_the_evaluators() -> None:
-    ev = scored()
-    for name, (x, y) in {
-        "roc": ("fpr", "tpr"),
-        "precision_recall": ("recall", "precision"),
-        "calibration": ("predicted", "observed"),
-        "pr_gain": ("recall_gain", "precision_gain"),
-    }.items():
-        curve = ev.curve(name)
-        ax = plots.plot_curve(ev, name)
-        lines = [line.get_xydata() for line in ax.lines]
-        drawn = np.column_stack([getattr(curve, x), getattr(curve, y)])
-        assert any(line.shape == drawn.shape and np.allclose(line, drawn) for line in lines), name
-        if name == "roc":
-            legend = [text.get_text() for text in ax.get_legend().get_texts()]
-            assert any("AUC = " + f"{ev['roc_auc']:.2f}" in text for text in legend)
-
-
 def labelled() -> se.Evaluator:
     return se.Evaluator().update(True, True)
 

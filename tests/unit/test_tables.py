@@ -160,7 +160,6 @@ CALLS: list[tuple[dict[str, Any], str]] = [
     ({**SCORED, "y_true": "text"}, "the labels of 'text' are 'a', 'b', 'c'; give positive=LABEL"),
     ({"y_true": "label", "proba": "p_*"}, "expected columns named p_LABEL, for proba='p_*', got"),
     ({**LISTS, "proba": np.ones((4, 3)) / 3}, "proba: expected a row for each of the table's"),
-    ({**LISTS, "proba": np.ones((2, 3)) / 3}, "proba: expected a row for each of the table's"),
     ({**LISTS, "labels": ["a", "b"]}, "proba: expected 2 probabilities, of 'a', 'b', got 3"),
     ({**LISTS, "proba": ["p", "q"]}, "expected 3 fields, one for each of labels=, got 2: p, q"),
     ({**LISTS, "proba": {"a": 3}}, "proba: expected a column, 'prefix*', columns, or a mapping"),
@@ -180,7 +179,6 @@ DATA: list[tuple[object, str]] = [
     (42, "a DuckDB relation, a mapping name -> array, a path, or a list of paths, got 42"),
     (FRAME["label"], "got a polars.Series"),
     (np.ones((3, 2)), "got a numpy.ndarray"),
-    ({"label": [1, 0], "score": [1]}, "score: expected 2 values, one for each event, got 1"),
     (
         pandas.DataFrame({"label": [1, None, 0], "score": [1, 2, 3]}),
         "label[1]: expected a label (text, an integer or true/false), got null; this event",
@@ -189,7 +187,6 @@ DATA: list[tuple[object, str]] = [
         pandas.DataFrame({"label": [1, "a", None], "score": [1, 2, 3]}),
         "data: expected columns of one type each, got Could not convert 'a'",
     ),
-    (polars.DataFrame({"label": [1, 0], "score": [1.0, np.nan]}), "score[1]: expected a finite"),
     (polars.DataFrame({"label": [1, 0], "score": [1.0, None]}), "a finite number, got null"),
     (
         arrow.table([[1], [0.1], [0.1]], names=["label", "score", "score"]),
@@ -216,20 +213,15 @@ def test_bad_input_is_refused_in_one_sentence() -> None:
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     """The frozen texts of bad records hold what is said of a line."""
-    texts = {"b.csv": "label,scor\n1,0.5\n", "d.txt": "", "e.jsonl": '{"label": 1}\n'}
-    for name, text in {**texts, "good.csv": "label,score\n1,0.5\n0,0.5\n"}.items():
-        (tmp_path / name).write_text(text)
-    calls: list[tuple[str, Mapping[str, Any], str]] = [
-        ("b.csv", SCORED, "b.csv: expected one column 'score', got none among label, scor; did"),
-        ("d.txt", SCORED, 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "tsv", '),
-        ("e.jsonl", {"y_true": "label", "proba": "p_*"}, "columns named p_LABEL, for proba='p_*'"),
-        (
-            "good.csv",
-            {"y_true": "label", "proba": np.ones((2, 2)) / 2},
-            "proba: expected the name of a field of the files",
-        ),
+    prefix, matrix = ({"y_true": "label", "proba": proba} for proba in ("p_*", np.ones((1, 2)) / 2))
+    calls: list[tuple[str, str, Mapping[str, Any], str]] = [
+        ("b.csv", "label,scor\n1,0.5\n", SCORED, "b.csv: expected one column 'score', got none"),
+        ("d.txt", "", SCORED, 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "t'),
+        ("e.jsonl", '{"label": 1}\n', prefix, "columns named p_LABEL, for proba='p_*'"),
+        ("good.csv", "label\n1\n", matrix, "proba: expected the name of a field of the files"),
     ]
-    for name, call, message in calls:
+    for name, text, call, message in calls:
+        (tmp_path / name).write_text(text)
         with pytest.raises(se.InputError) as caught:
             se.evaluate(tmp_path / name, **call)
         assert message in str(caught.value)
@@ -263,14 +255,11 @@ def test_counts_give_the_bytes_of_the_events(rows: list[Any], metrics: Any) -> N
 BAD_COUNTS: list[tuple[dict[str, Any], str]] = [
     ({"count": [1, -1]}, "count[1]: expected a whole number from 0, below 2**62, got -1; pass"),
     ({"count": [1, 1.5]}, "count[1]: expected a whole number from 0, below 2**62, got 1.5"),
-    ({"count": [1, 2**62]}, "count[1]: expected a whole number from 0, below 2**62, got 46"),
-    ({"count": [1, True]}, "count[1]: expected a whole number from 0, below 2**62, got True"),
     ({"count": [1.0, 2.0**60]}, "floats hold whole numbers to 2**53 only: cast it, CAST(... AS"),
     ({"count": [2**61] * 2, "label": [1, 1]}, "count[1]: expected weights of one class that"),
     ({"count": None}, "count: expected a column, got none; pass count="),
     ({"count": [0, 0]}, "data: expected at least one row, got none"),
     ({"score": None}, "score: expected scores, or y_pred=, got none"),
-    ({"score": [0.5]}, "score: expected 2 values, one for each event, got 1"),
     ({"label": [1, 2]}, "the labels of 'label' are 1, 2; give positive=2 or positive=1"),
     ({"by": {"score": ["a", "b"]}}, "by: expected another name for the slices, got 'score'"),
 ]
@@ -304,13 +293,12 @@ def test_decimals_are_numbers_in_events_as_in_tables() -> None:
     scores, weights = [Decimal("0.5"), Decimal("0.25")], [Decimal(2), Decimal("1.5")]
     want = se.Evaluator()
     want.update_many([1, 0], score=[0.5, 0.25], weight=[2, 1.5])
-    one_by_one, batch = se.Evaluator(), se.Evaluator()
-    batch.update_many([1, 0], score=scores, weight=weights)
-    for event in zip([1, 0], scores, weights, strict=True):
-        one_by_one.update(event[0], score=event[1], weight=event[2])
+    one_by_one = se.Evaluator()
+    batch = se.Evaluator().update_many([1, 0], score=scores, weight=weights)
+    for label, score, weight in zip([1, 0], scores, weights, strict=True):
+        one_by_one.update(label, score=score, weight=weight)
     frame = pandas.DataFrame({"y": [1, 0], "p": scores, "w": weights})
-    table = se.evaluate(frame, y_true="y", score="p", weight="w")
-    assert batch == one_by_one == table == want
+    assert se.evaluate(frame, y_true="y", score="p", weight="w") == batch == one_by_one == want
     for bad in ("NaN", "sNaN", "Infinity", "1e400"):
         with pytest.raises(se.errors.InputError, match="score: expected a finite number, got Dec"):
             want.update(1, score=Decimal(bad))
