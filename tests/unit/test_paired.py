@@ -128,20 +128,6 @@ def test_an_anytime_interval_leaves_out_0_where_p_says_so(a: int, b: int, ties: 
     assert (mirrored.low, mirrored.high) == pytest.approx((-test.high, -test.low), abs=1e-12)
 
 
-def test_an_anytime_test_may_be_looked_at_after_every_event() -> None:
-    """Of models that do not differ, it ever rejects in at most 5 % of the streams."""
-    generator = np.random.default_rng(12)
-    rejected, streams, rate = 0, 60, 0.2
-    for _ in range(streams):
-        drawn = generator.random(600)
-        wins_a = np.cumsum(drawn < rate / 2).tolist()
-        wins_b = np.cumsum((drawn >= rate / 2) & (drawn < rate)).tolist()
-        # The test changes at discordant pairs only.
-        looks = [(wins_a[n], wins_b[n], n + 1) for n in np.flatnonzero(drawn < rate).tolist()]
-        rejected += any(anytime_difference(*look).p_value <= 0.05 for look in looks)
-    assert rejected <= 0.05 * streams
-
-
 def test_the_bootstrap_is_that_of_the_events_one_by_one() -> None:
     """A cell of weight w drawn as Poisson(w) is w events drawn as Poisson(1) each."""
     gains, weight = np.array([1.0, -1.0, 0.0]), np.array([40, 25, 135])
