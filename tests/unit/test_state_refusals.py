@@ -45,14 +45,14 @@ class Row:
     counted: tuple[tuple[Any, ...], ...]
     never: tuple[tuple[Any, ...], ...]
     """Events of which no like one was counted, or not so heavy a one."""
-    error: str
-    """What is said of those."""
-    field: str
+    field: str = ""
     """What an error calls the second value of an event."""
     prefix: str = ""
     """Where the form below is inside of the written one."""
     damages: tuple[dict[str, Any], ...] = ()
     bad: tuple[tuple[tuple[Any, ...], str], ...] = ()
+    error: str = "expected an event that was counted before"
+    """What is said of events that were never counted."""
 
     def state(self) -> Any:
         made = self.make()
@@ -98,8 +98,7 @@ SETS_NEVER = ((frozenset("a"), frozenset("b"), 1), (frozenset("ab"), frozenset("
 ROWS: dict[str, Row] = {
     **{
         f"score index, {kind.__name__}": Row(
-            kind, BOTH, NEVER, "score: expected an event that was counted before", "score",
-            bad=bad_scores("score"),
+            kind, BOTH, NEVER, "score", bad=bad_scores("score"),
             damages=(
                 {"scores": None}, {"scores": floats(0.1, 0.1)}, {"scores": floats(-0.0, 0.1)},
                 {"scores": floats(0.1, math.nan)}, {"scores": floats(0.1)},
@@ -113,8 +112,7 @@ ROWS: dict[str, Row] = {
         for kind in INDICES
     },
     "probability": Row(
-        lambda: ProbabilitySums(2), BOTH, (*NEVER, (True, 0.72), (True, 0.78)),
-        "probability: expected an event that was counted before", "probability",
+        lambda: ProbabilitySums(2), BOTH, (*NEVER, (True, 0.72), (True, 0.78)), "probability",
         bad=bad_scores("probability"),
         damages=(
             {"bins": 3}, {"bins": 10**9}, {"exact": 1}, {"outside": -1}, {"brier_units": 3 * UNIT},
@@ -125,8 +123,7 @@ ROWS: dict[str, Row] = {
     "moments": Row(
         ScoreMoments, ((True, 1.0), (True, 3.0), (False, 2.5)),
         ((False, 3.0), (True, 9.0), (True, 3.0, 3), (True, -3.0, 2)),
-        "score: expected an event that was counted before", "score", "positive",
-        bad=bad_scores("score"),
+        "score", "positive", bad=bad_scores("score"),
         damages=(
             {"weight": {"numerator": 3, "shift": 1}},
             {"weight": {"numerator": 1 << 200, "shift": 0}},
@@ -136,8 +133,7 @@ ROWS: dict[str, Row] = {
     ),
     "confusion": Row(
         ConfusionCounts, (("a", "b", 2), ("b", "b")),
-        (("a", "b", 3), ("a", "a"), ("b", "a"), ("c", "a"), ("a", "c")),
-        "event: expected an event that was counted before", "y_pred",
+        (("a", "b", 3), ("a", "a"), ("b", "a"), ("c", "a"), ("a", "c")), "y_pred",
         bad=(
             *(((label, "a"), f"y_true: {LABEL}") for label in BAD_LABELS),
             *((("a", label), f"y_pred: {LABEL}") for label in BAD_LABELS),
@@ -156,7 +152,7 @@ ROWS: dict[str, Row] = {
         (("a", {"a": 0.75, "b": 0.25}), ("b", {"a": 0.75, "b": 0.25})),
         (("b", {"a": 0.5, "b": 0.5}), ("a", {"a": 0.75, "b": 0.25}, 2),
          ("a", {"a": 0.7, "b": 0.3}), ("z", {"a": 1.0})),
-        "proba: expected an event that was counted before", "proba",
+        "proba",
         damages=(
             {"ranks": [1, 0]}, {"ranks": [-2, 0]}, {"rank_weights": [1]}, {"rank_weights": [2, 0]},
             {"rank_weights": [2, 1]}, {"brier_units": 7 * UNIT}, {"bins": True},
@@ -167,7 +163,7 @@ ROWS: dict[str, Row] = {
         (("a", {"a": 0.5, "b": 0.5}, 2), ("b", {"b": 1.0}), ("c", {"b": 1.0})),
         (("b", {"a": 0.5, "b": 0.5}), ("a", {"a": 0.5, "b": 0.5}, 3), ("a", {"a": 0.7, "b": 0.3}),
          ("a", {"a": 0.5, "c": 0.5}), ("a", {"a": 1.0}), ("z", {"z": 1.0}), (1, {1: 1.0})),
-        "proba: expected an event that was counted before", "proba",
+        "proba",
         damages=(
             {"labels": ["b", "a", "c"]}, {"labels": ["a", "b", 1]}, {"labels": ["a", "b"]},
             {"counts": [1, 1, 1]}, {"counts": [2, 1, 2**62]}, {"columns": ints(0, 1, 1, 5)},
@@ -177,9 +173,8 @@ ROWS: dict[str, Row] = {
         ),
     ),
     "label persistence": Row(
-        LabelPersistence, (("a",), ("b",)), (("a",),),
-        "revert: expected a state that does not depend on the order of events, got the succession "
-        "of labels, from which 'a' cannot be taken back; leave kappa_temporal out", "weight",
+        LabelPersistence, (("a",), ("b",)), (("a",),), "weight",
+        error="revert: expected a state that does not depend on the order of events, got the",
         bad=(
             *(((label,), f"y_true: {LABEL}") for label in BAD_LABELS),
             ((1,), "y_true: expected a str like the label "),
@@ -191,7 +186,7 @@ ROWS: dict[str, Row] = {
         ),
     ),
     "label counts": Row(
-        LabelCounts, SETS, SETS_NEVER, "expected an event that was counted before", "",
+        LabelCounts, SETS, SETS_NEVER,
         damages=(
             {"cells": np.array([1, 2, 3])}, {"cells": np.array([2, 9])},
             {"cells": np.array([0, 2])}, {"cells": np.array([1.0, 2.0])}, {"labels": ["b", "a"]},
@@ -201,25 +196,21 @@ ROWS: dict[str, Row] = {
         ),
     ),
     "label sets": Row(
-        LabelSetCounts, SETS, SETS_NEVER, "expected an event that was counted before", "",
+        LabelSetCounts, SETS, SETS_NEVER,
         damages=({"hits": np.array([1, 0])}, {"true": np.array([1, 0])}, {"weight": 4}),
     ),
     "label pairs": Row(
-        LabelPairs, PAIRS, SETS_NEVER, "expected an event that was counted before", "",
+        LabelPairs, PAIRS, SETS_NEVER,
         damages=({"first": ints(1), "second": ints(0)}, {"other": ints(3)}),
     ),
     "joint losses": Row(
-        JointLosses, ((1, (0.5, 1.0, 0.25, 0.5), 2, (1, 0)),), (), "", "",
+        JointLosses, ((1, (0.5, 1.0, 0.25, 0.5), 2, (1, 0)),), (),
         damages=({"models": 1}, {"weight": 0}, {"brier_squares": [100 * UNIT]}, {"exact": False}),
     ),
 }  # fmt: skip
 SQUARES = {
-    "loss squares": Row(
-        LossSquares, BOTH, NEVER, "expected an event that was counted before", "probability"
-    ),
-    "weight squares": Row(
-        WeightSquares, BOTH, ((True, 0.75, 3),), "expected an event that was counted before", ""
-    ),
+    "loss squares": Row(LossSquares, BOTH, NEVER),
+    "weight squares": Row(WeightSquares, BOTH, ((True, 0.75, 3),)),
 }
 """Which take their events as another state has checked them."""
 
