@@ -27,15 +27,9 @@ TASKS = sorted(BOTH)
 
 def test_rows_are_whole():
     for row in ROWS:
-        assert row.name == row.name.lower(), row
-        assert row.name.isidentifier(), row
         assert row.definition.strip(" .\n") == row.definition != "", row
-        assert "\n" not in row.definition, row
-        assert row.low < row.high, row
         assert row.direction in DIRECTIONS, row
         assert row.shown <= row.tasks <= set(measured_tasks()), row
-        assert row.tasks, row
-        assert row.states[0] == row.state, row
         assert set(row.states) <= set(STATES), row
         assert "undefined" in inspect.signature(row.function).parameters, row
         accepted = inspect.signature(row.general or row.function).parameters
