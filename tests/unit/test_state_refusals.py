@@ -1,4 +1,4 @@
-"""What each state refuses: bad events, what was never counted, damaged forms."""
+"""What states and sets of them refuse: bad events, what was never counted, damaged forms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import streameval as se
 from streameval.errors import InputError, StateError
+from streameval.events.event import EventBatch
 from streameval.events.values import MAX_CLASSES
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
@@ -26,6 +30,7 @@ from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
+from streameval.states.state_set import StatePlan, StateSet
 from streameval.states.sums.fixed_point import UNIT
 from streameval.states.weight_squares import WeightSquares
 from tests.support.laws import assert_same
@@ -256,9 +261,9 @@ def test_columns_of_different_length_are_refused(name: str) -> None:
     columns = [list(column) for column in zip(*(event[:2] for event in row.counted), strict=True)]
     short = [[column[:1] if m == n else column for m, column in enumerate(columns)]
              for n in range(len(columns)) if len(columns) > 1]  # fmt: skip
-    for given in (*short, [*columns, [1] * (len(columns[0]) + 1)]):
+    for wrong in (*short, [*columns, [1] * (len(columns[0]) + 1)]):
         with pytest.raises(InputError, match=f"^({row.field}|weight|positive): expected . values"):
-            state.update_many(*given)
+            state.update_many(*wrong)
     assert state == row.make()
 
 
@@ -292,15 +297,6 @@ def test_with_a_fraction_nothing_can_be_taken_back(name: str) -> None:
     assert empty == halves
 
 
-OTHERS: list[tuple[str, Callable[[], Any], str]] = [
-    ("probability", lambda: ProbabilitySums(5), "of 2 and of 5 bins cannot be merged"),
-    ("class probability", lambda: ClassProbabilitySums(5), "cannot be merged"),
-    ("class scores", lambda: fed(ClassScores, 1, {1: 1.0}), "merge: y_true: expected a str like"),
-    ("confusion", lambda: ConfusionCounts(["a", "b"]), "merge: "),
-    ("confusion", lambda: fed(ConfusionCounts, 1, 2), "merge: "),
-]
-
-
 def fed(kind: type, *event: Any) -> Any:
     made = kind()
     made.update(*event)
@@ -310,7 +306,11 @@ def fed(kind: type, *event: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "make", "message"),
     [
-        *OTHERS,
+        ("probability", lambda: ProbabilitySums(5), "of 2 and of 5 bins cannot be merged"),
+        ("class probability", lambda: ClassProbabilitySums(5), "cannot be merged"),
+        ("class scores", lambda: fed(ClassScores, 1, {1: 1.0}), "merge: y_true: expected a str li"),
+        ("confusion", lambda: ConfusionCounts(["a", "b"]), "merge: "),
+        ("confusion", lambda: fed(ConfusionCounts, 1, 2), "merge: "),
         *((name, lambda: None, "expected .*, got None") for name in ROWS if "joint" not in name),
     ],
 )
@@ -342,14 +342,117 @@ def test_a_damaged_form_is_refused(name: str) -> None:
             kind.from_state(form)
 
 
-@pytest.mark.parametrize("kind", [ProbabilitySums, ClassProbabilitySums, LossSquares])
-@pytest.mark.parametrize("bins", [0, -1, 10_001, True, 2.0, "10"])
-def test_bins_out_of_range_are_refused(kind: type, bins: Any) -> None:
-    with pytest.raises(InputError, match="bins: expected a whole number from 1 to 10000"):
-        kind(bins)
+def test_bins_and_labels_out_of_range_are_refused() -> None:
+    for bins in (0, -1, 10_001, True, 2.0, "10"):
+        for kind in (ProbabilitySums, ClassProbabilitySums, LossSquares):
+            with pytest.raises(InputError, match="bins: expected a whole number from 1 to 10000"):
+                kind(bins)  # type: ignore[arg-type]
+    for label in BAD_LABELS:
+        with pytest.raises(InputError, match=f"^positive: {LABEL}"):
+            ROWS["confusion"].state().binary(label)
 
 
-@pytest.mark.parametrize("label", BAD_LABELS)
-def test_a_class_is_a_label(label: Any) -> None:
-    with pytest.raises(InputError, match=f"^positive: {LABEL}"):
-        ROWS["confusion"].state().binary(label)
+# Sets of states --------------------------------------------------------------------------------
+
+HEAVY = 2**53
+
+
+def almost_full(task: Any) -> StateSet:
+    """A state set that can hold less than :data:`HEAVY` more: of each class, if binary."""
+    total = StateSet(StatePlan.everything(task))
+    part = StateSet(total.plan)
+    if task == "binary":
+        part.update(1, 1, 0.75, HEAVY)
+        part.update(0, 1, 0.25, HEAVY)
+    else:
+        part.update("a", "b", {"a": 0.25, "b": 0.75}, HEAVY)
+    # 2**62 in all, shared by two classes where there are scores of each.
+    total.merge(part)
+    for _ in range(8 if task == "binary" else 7):
+        part.merge(part.copy())
+        total.merge(part)
+    return total
+
+
+def agree(state_set: StateSet, verb: str, *given: Any) -> str | None:
+    """What check and update both say; neither may change the state set where it refuses."""
+    before, said = state_set.to_state(), []
+    for call in (verb.replace("update", "check"), verb):
+        error = None
+        try:
+            getattr(state_set, call)(*given)
+        except InputError as refusal:
+            error = str(refusal)
+        said.append(error)
+        if error is not None or call != verb:
+            assert_same(state_set.to_state(), before)
+    assert said[0] == said[1]
+    return said[0]
+
+
+weights = st.sampled_from([1, 2, 2.5, HEAVY - 1, HEAVY])
+shares = st.sampled_from([None, {"a": 1.0}, {"b": 0.5, "c": 0.5}, {"a": 0.25, "b": 0.75, "c": 0.0}])
+labels, flags = st.sampled_from("abc"), st.integers(0, 1)
+lists = {
+    "binary": st.lists(
+        st.tuples(flags, flags, st.sampled_from([None, -3.0, 0.5]), weights), max_size=4
+    ),
+    "multiclass": st.just([("b", "a", {"a": 1.0}, weight) for weight in (2.5, 1, HEAVY)])
+    | st.lists(st.tuples(labels, labels, shares, weights), max_size=4),
+}
+
+
+@pytest.mark.parametrize("task", lists)
+@given(data=st.data())
+def test_check_says_what_update_would_refuse(task: str, data: st.DataObject) -> None:
+    state_set, twin = almost_full(task), almost_full(task)
+    for event in data.draw(lists[task]):
+        if agree(state_set, "update", *event) is None:
+            twin.add(*event)  # what was checked is counted in the same way
+    assert_same(twin.to_state(), state_set.to_state())
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), weights), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_check_many_says_what_a_binary_batch_would_refuse(rows: list[Any], weighted: bool) -> None:
+    state_set = almost_full("binary")
+    true, predicted, weight = (np.array(column) for column in zip(*rows, strict=True))
+    batch = EventBatch(true, predicted, np.full(len(rows), 0.5), weight if weighted else None)
+    agree(state_set, "update_many", batch)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "other"),
+    [
+        ({"intervals": True}, "label_weights", "confusion"),
+        ({"intervals": True}, "score_weights", "index"),
+        ({"task": "multiclass", "intervals": True}, "class_probability", "class_scores"),
+        ({"task": "multiclass", "intervals": True}, "class_scores", "class_probability"),
+    ],
+)
+def test_states_of_one_set_count_the_same_events(
+    options: dict[str, Any], name: str, other: str
+) -> None:
+    few, many = se.Evaluator(**options), se.Evaluator(**options)
+    for ev, events in ((few, 2), (many, 5)):
+        share = np.arange(events) / 8
+        if ev.task == "binary":
+            ev.update_many(np.arange(events) % 2, score=share)
+        else:
+            ev.update_many(["a"] * events, proba={"a": share, "b": 1 - share})
+    data = few.to_state()
+    data["window"][name] = many.to_state()["window"][name]
+    with pytest.raises(se.StateError, match=f"expected events of weight .* as in ({name}|{other})"):
+        se.Evaluator.from_state(data)
+
+
+def test_a_comparison_and_its_models_count_the_same_events() -> None:
+    few, many = (
+        se.Comparison().update_many([1] * n, score={"champion": [0.5] * n, "challenger": [1] * n})
+        for n in (2, 5)
+    )
+    data = few.to_state() | {"joint": many.to_state()["joint"]}
+    with pytest.raises(se.StateError, match=r"joint: expected weight 2 of .*, got 5"):
+        se.Comparison.from_state(data)
