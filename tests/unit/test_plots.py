@@ -36,9 +36,7 @@ def scored(count: int = 500, seed: int = 1) -> se.Evaluator:
     source = random.Random(seed)
     labels = [source.random() < 0.4 for _ in range(count)]
     scores = [min(1.0, max(0.0, source.gauss(0.6 if y else 0.4, 0.2))) for y in labels]
-    ev = se.Evaluator()
-    ev.update_many(labels, score=scores)
-    return ev
+    return se.Evaluator().update_many(labels, score=scores)
 
 
 def paned(hours: int = 24, missing: frozenset[int] = frozenset()) -> se.Evaluator:
@@ -46,15 +44,7 @@ def paned(hours: int = 24, missing: frozenset[int] = frozenset()) -> se.Evaluato
     ev = se.Evaluator(window=se.Panes(f"{hours}h", pane="1h"), time_unit="s")
     times = [t for t in range(0, hours * 3600, 180) if t // 3600 not in missing]
     labels = [source.random() < 0.5 for _ in times]
-    ev.update_many(labels, score=[source.random() for _ in times], event_time=times)
-    return ev
-
-
-def saved_svg(ax: Any, path: Path) -> str:
-    plots.save_figure(ax, path)
-    text = path.read_text("utf-8")
-    ElementTree.fromstring(text)
-    return text
+    return ev.update_many(labels, score=[source.random() for _ in times], event_time=times)
 
 
 def labelled() -> se.Evaluator:
@@ -88,36 +78,32 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("ending", "begin", "end"),
-    [
-        (".png", b"\x89PNG\r\n", b"IEND\xaeB`\x82"),
-        (".svg", b"<?xml", b"</svg>\n"),
-        (".pdf", b"%PDF-", b"%%EOF\n"),
-        (".html", b"<!DOCTYPE html>", b"</html>\n"),
-    ],
-)
-def test_hostile_labels_are_text_in_every_format(
-    tmp_path: Path, ending: str, begin: bytes, end: bytes
-) -> None:
-    ev = se.Evaluator("multiclass")
-    ev.update_many(HOSTILE, HOSTILE[1:] + HOSTILE[:1])
+def test_hostile_labels_are_text_in_every_format(tmp_path: Path) -> None:
+    ev = se.Evaluator("multiclass").update_many(HOSTILE, HOSTILE[1:] + HOSTILE[:1])
     ax = plots.plot_confusion(ev)
-    path = tmp_path / f"a{ending}"
-    plots.save_figure(ax, path)
-    assert path.read_bytes().startswith(begin)
-    assert path.read_bytes().endswith(end)
-    if ending == ".svg":
-        ElementTree.parse(path)
-    if ending in (".svg", ".html"):
-        text = path.read_text("utf-8")
+    for name, begin, end in (
+        ("A.PNG", b"\x89PNG\r\n", b"IEND\xaeB`\x82"),
+        ("a.svg", b"<?xml", b"</svg>\n"),
+        ("a.pdf", b"%PDF-", b"%%EOF\n"),
+        ("a.b.html", b"<!DOCTYPE html>", b"</html>\n"),
+    ):
+        plots.save_figure(ax, os.fspath(tmp_path / name))
+        assert (tmp_path / name).read_bytes().startswith(begin)
+        assert (tmp_path / name).read_bytes().endswith(end)
+    for name in ("a.gif", "a", "png", ".png"):
+        with pytest.raises(se.InputError, match=r"expected a file name in \.png, \.svg, \.pdf"):
+            plots.save_figure(ax, tmp_path / name)
+    assert len(list(tmp_path.iterdir())) == 4
+    ElementTree.parse(tmp_path / "a.svg")
+    for name in ("a.svg", "a.b.html"):
+        text = (tmp_path / name).read_text("utf-8")
         assert text.count("<svg") == text.count("</svg>") == 1
         assert "<b>" not in text
         assert "<script" not in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
         # A comment ends at the first "-->": whatever follows it is a picture again.
         assert not re.search(r"-->\s*<script", text)
-        if ending == ".html":  # needs nothing from elsewhere
-            assert not re.search(r"(src|href)=['\"](?!#|data:)|url\(http|<\?xml", text)
+    # The page needs nothing from elsewhere.
+    assert not re.search(r"(src|href)=['\"](?!#|data:)|url\(http|<\?xml", text)
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert max(map(len, shown)) <= 30
     assert not any(letter in label for label in shown for letter in "\n\x00\x1b")
@@ -172,9 +158,7 @@ def test_a_series_has_its_values_supports_and_band() -> None:
     assert figure.get_layout_engine() is None  # the user's figure stays as it was laid out
 
 
-def test_the_roc_curve_has_a_band_and_bins_have_whiskers(
-    tmp_path: Path,
-) -> None:
+def test_the_roc_curve_has_a_band_and_bins_have_whiskers() -> None:
     ev = scored()
     ax = plots.plot_curve(ev, "roc", intervals=0.95)
     (band,) = ax.patches
@@ -191,7 +175,7 @@ def test_the_roc_curve_has_a_band_and_bins_have_whiskers(
     corner = np.array([curve.fpr[at] - right, curve.tpr[at] + up])
     assert inside.contains_point(np.clip(corner + np.array((0.002, -0.002)), 0, 1))
     assert not inside.contains_point(corner + np.array((-0.02, 0.02)))
-    assert "95 % band of the curve" in saved_svg(ax, tmp_path / "a.svg")
+    assert "95 % band of the curve" in str(ax.get_legend_handles_labels())
     low, high = calibration_band(ev.curve("calibration"), 0.95)
     (whiskers,) = plots.plot_curve(ev, "calibration", intervals=0.95).collections
     segments = np.array([segment[:, 1] for segment in whiskers.get_segments()])
@@ -209,7 +193,7 @@ def sliced(**options: Any) -> SliceReport:
     return ev.slice_report("accuracy", **options)
 
 
-def test_slices_have_whiskers(tmp_path: Path) -> None:
+def test_slices_have_whiskers() -> None:
     report = sliced(intervals=0.95)
     ax = plots.plot_slices(report)
     (whiskers,) = ax.collections
@@ -222,7 +206,6 @@ def test_slices_have_whiskers(tmp_path: Path) -> None:
     assert report.total.interval is not None
     assert band.get_x() == report.total.interval.low
     assert ax.get_yticklabels()[0].get_text() == "country=a very long nam…"
-    assert "$" in saved_svg(ax, tmp_path / "a.svg")
     # The worst is at the top.
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
     without = plots.plot_slices(sliced(), most=2)
@@ -234,7 +217,7 @@ def test_slices_have_whiskers(tmp_path: Path) -> None:
         plots.plot_curve(scored(), "roc", intervals=95)
 
 
-def test_series_without_a_value(tmp_path: Path) -> None:
+def test_series_without_a_value_or_with_one(tmp_path: Path) -> None:
     ev = se.Evaluator(window=se.Panes("3h", pane="1h"), time_unit="s")
     empty = plots.plot_series(ev.series("recall"), "recall")
     assert [t.get_text() for t in empty.texts] == ["recall is undefined: no pane holds an event"]
@@ -243,10 +226,7 @@ def test_series_without_a_value(tmp_path: Path) -> None:
     rows = ev.series("recall")
     ax = plots.plot_series(rows, "recall")
     assert rows[0].reason in ax.texts[0].get_text()
-    plots.save_figure(ax, tmp_path / "b.svg")
-
-
-def test_one_pane_constant_values_and_borders_of_time(tmp_path: Path) -> None:
+    # One pane of a constant value, and the borders of time.
     for start, end in (
         ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001Z"),
         ("0001-01-01T00:00:00Z", "0001-01-08T00:00:00Z"),
@@ -257,16 +237,6 @@ def test_one_pane_constant_values_and_borders_of_time(tmp_path: Path) -> None:
         plots.save_figure(ax, tmp_path / "a.svg")
         (beneath,) = [other for other in ax.figure.axes if other is not ax]
         assert all(float(tick).is_integer() for tick in beneath.get_yticks())
-
-
-def test_endings(tmp_path: Path) -> None:
-    ax = plots.plot_curve(scored(), "roc")
-    for name in ("a.gif", "a", "png", ".png"):
-        with pytest.raises(se.InputError, match=r"expected a file name in \.png, \.svg, \.pdf"):
-            plots.save_figure(ax, tmp_path / name)
-    plots.save_figure(ax, tmp_path / "A.PNG")
-    plots.save_figure(ax, os.fspath(tmp_path / "a.b.svg"))
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_failure_leaves_the_old_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
