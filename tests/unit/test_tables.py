@@ -18,8 +18,6 @@ import pyarrow as arrow
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import streameval as se
@@ -128,7 +126,6 @@ def test_a_distributed_table_is_given_to_its_integration(
         ("narwhals", pandas.DataFrame({"label": [1], "score": [0.5]}), "tables"),
         ("pyarrow", arrow.table({"label": [1], "score": [0.5]}), "tables"),
         ("fsspec.core", "s3://bucket/a.csv", "remote"),
-        ("s3fs", "s3://bucket/a.csv", "s3"),
         ("gcsfs", "gs://bucket/*.csv", "gs"),
         ("aiohttp", "https://example.org/a.csv", "http"),
     ],
@@ -143,19 +140,14 @@ def test_a_missing_package_names_its_extra(
 
 FRAME = polars.DataFrame({"label": [1, 0, 1], "score": [0.1, 0.2, 0.3], "text": ["a", "b", "c"]})
 SCORED: Mapping[str, Any] = {"y_true": "label", "score": "score"}
-LISTS: Mapping[str, Any] = {
-    "y_true": "text", "proba": np.ones((3, 3)) / 3, "labels": list("abc")
-}  # fmt: skip
+LISTS: Mapping[str, Any] = {"y_true": "text", "proba": np.ones((3, 3)) / 3, "labels": list("abc")}
 
 # Of calls on the frame.
 CALLS: list[tuple[dict[str, Any], str]] = [
     ({**SCORED, "y_true": "labl"}, "column 'labl', got none among label, score, text; did you"),
     ({"score": "score"}, "none among label, score, text; name the column of the true labels with"),
     ({**SCORED, "y_true": 3}, "y_true: expected the name of a column, got 3"),
-    (
-        {"y_true": {"a": "label"}, "y_pred": "label", "task": "multilabel"},
-        "y_true: expected a field, or label=column,label=column, got a mapping; pass 'a=label'",
-    ),
+    ({"y_true": {"a": "label"}, "y_pred": "label", "task": "multilabel"}, "pass 'a=label'"),
     ({**SCORED, "score": "text"}, "finite number in column 'text', got a column of type large_s"),
     ({**SCORED, "y_true": "text"}, "the labels of 'text' are 'a', 'b', 'c'; give positive=LABEL"),
     ({"y_true": "label", "proba": "p_*"}, "expected columns named p_LABEL, for proba='p_*', got"),
@@ -172,26 +164,13 @@ DATA: list[tuple[object, str]] = [
     (FRAME.lazy().rename({"score": "scoer"}), "did you mean 'scoer'?"),
     ({"score": [1]}, "data: expected one column 'label', got none among score"),
     (FRAME.head(0), "data: expected at least one row, got none; correct the filter"),
-    (
-        arrow.dataset.dataset(arrow.table({"label": [], "score": []})),
-        "data: expected at least one row",
-    ),
     (42, "a DuckDB relation, a mapping name -> array, a path, or a list of paths, got 42"),
     (FRAME["label"], "got a polars.Series"),
     (np.ones((3, 2)), "got a numpy.ndarray"),
-    (
-        pandas.DataFrame({"label": [1, None, 0], "score": [1, 2, 3]}),
-        "label[1]: expected a label (text, an integer or true/false), got null; this event",
-    ),
-    (
-        pandas.DataFrame({"label": [1, "a", None], "score": [1, 2, 3]}),
-        "data: expected columns of one type each, got Could not convert 'a'",
-    ),
+    (pandas.DataFrame({"label": [1, None], "score": [1, 2]}), "label[1]: expected a label (text,"),
+    (pandas.DataFrame({"label": [1, "a"], "score": [1, 2]}), "columns of one type each, got Could"),
     (polars.DataFrame({"label": [1, 0], "score": [1.0, None]}), "a finite number, got null"),
-    (
-        arrow.table([[1], [0.1], [0.1]], names=["label", "score", "score"]),
-        "expected one column 'score', got 2 among label, score, score; rename one of",
-    ),
+    (arrow.table([[1], [0], [0]], ["label", "score", "score"]), "got 2 among label, score, score;"),
     ("abfs://bucket/a.csv", "a URL of a scheme whose package is installed, got abfs: "),
     ("nope://bucket/a.csv", "got nope: Protocol not known: nope; correct the scheme"),
     ("memory://none/a.csv", "memory://none/a.csv: expected a file, got no such file"),
@@ -227,29 +206,18 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         assert message in str(caught.value)
 
 
-COUNTED = st.lists(
-    st.tuples(
-        st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 3.5]),
-        st.integers(0, 1),
-        st.sampled_from("ab"),
-        st.integers(0, 12),
-    ),
-    min_size=1,
-    max_size=12,
-    unique_by=lambda row: row[:3],
-).filter(lambda rows: any(row[3] for row in rows))
-
-
-@settings(max_examples=40, deadline=None)
-@given(COUNTED, st.sampled_from([None, "roc_auc", ("log_loss", "f1")]))
-def test_counts_give_the_bytes_of_the_events(rows: list[Any], metrics: Any) -> None:
+@pytest.mark.parametrize("metrics", [None, "roc_auc", ("log_loss", "f1")])
+def test_counts_give_the_bytes_of_the_events(metrics: Any) -> None:
     ev = se.Evaluator(slices=("country",), metrics=metrics)
-    for score, label, country, count in rows:
+    scores, labels = [0.0, 0.25, 0.5, 0.5, 1.0, 3.5], [0, 1, 1, 0, 0, 1]
+    countries, counts = list("abaabb"), [3, 12, 1, 5, 0, 2]
+    for score, label, country, count in zip(scores, labels, countries, counts, strict=True):
         for _ in range(count):
             ev.update(label, score=score, slices={"country": country})
-    scores, labels, countries, counts = map(list, zip(*rows, strict=True))
     found = se.from_counts(scores, labels, counts, by={"country": countries}, metrics=metrics)
     assert found.to_bytes() == ev.to_bytes()
+    heavy = se.from_counts([0.9, 0.1, 0.5], [1, 0, 0], [2**61 + 1, 2**60, 0])
+    assert (heavy.confusion.total, heavy["roc_auc"]) == (2**61 + 2**60 + 1, 1.0)
 
 
 BAD_COUNTS: list[tuple[dict[str, Any], str]] = [
