@@ -40,9 +40,8 @@ def named(shard: str, *y_pred: bool, **position: Any) -> se.Evaluator:
 
 
 def compared(y_pred: bool) -> Comparison:
-    c = Comparison(metrics=["accuracy"])
-    c.update(True, {"champion": y_pred, "challenger": True})
-    return c
+    both = {"champion": y_pred, "challenger": True}
+    return Comparison(metrics=["accuracy"]).update(True, both)
 
 
 UPDATE: dict[Any, tuple[Any, Any]] = {
