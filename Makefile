@@ -195,7 +195,7 @@ check: static test-all  ## linters, types and every test
 docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every example of its pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 	$(BIN)/python -m pytest -q -m docs tests/docs
-	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_readme.py tests/unit/test_doctests.py -k "not docstrings"
+
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@! command -v actionlint >/dev/null || actionlint
 

@@ -1,23 +1,23 @@
-"""Panes: event time, the watermark, late events, the series, shards, memory."""
+"""Panes: event time, the watermark, late events, the series, what is retained; columns of all."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, MetricError
-from tests.support.window_model import (
-    binary_stream,
-    columns,
-)
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows import time_buckets
+from tests.support.laws import assert_same
+from tests.support.window_model import binary_stream, columns
 
 HOUR = 1_700_002_800  # a whole hour
 
@@ -35,17 +35,11 @@ def test_a_late_event_changes_the_answer_and_a_later_one_only_a_count() -> None:
     ev.update(True, False, event_time=HOUR + 100)  # its pane ended 900 s ago
     assert ev["accuracy"] == 2 / 3
     assert ev.arrivals == {"on_time": 2, "late_kept": 1, "late_dropped": 0}
-    ev.update(True, True, event_time=HOUR + 1799)
-    before = ev.to_state()
-    ev.update(True, False, event_time=HOUR + 500)  # ends 1199 s before: still kept
-    ev.update(True, False, event_time=HOUR - 1)  # ended 1799 s before
-    after = ev.to_state()
-    assert ev.arrivals == {"on_time": 3, "late_kept": 2, "late_dropped": 1}
-    assert before["timeline"]["latest"] == after["timeline"]["latest"]
     # The borders to the second: a pane's end at the watermark is too late.
-    ev.update(True, False, event_time=HOUR + 1800)
-    ev.update(True, False, event_time=HOUR + 599)
-    assert ev.arrivals["late_dropped"] == 2
+    for newest, kept, dropped in ((1799, 2, 0), (1800, 2, 1)):
+        ev.update(True, True, event_time=HOUR + newest)
+        ev.update(True, False, event_time=HOUR + 599)
+        assert (ev.arrivals["late_kept"], ev.arrivals["late_dropped"]) == (kept, dropped)
 
 
 def test_the_series_shows_every_pane() -> None:
@@ -70,42 +64,19 @@ def test_the_series_shows_every_pane() -> None:
 def test_memory_is_bounded_by_what_is_retained_and_says_so() -> None:
     ev = opened()
     items = binary_stream(3000, seed=8)
-    most = ev.retained["panes_at_most"]
-    assert most == 9  # 80 minutes, and the pane that is filling
+    assert ev.retained["panes_at_most"] == 9  # 80 minutes, and the pane that is filling
     for start in range(0, 3000, 100):
         ev.update_many(**columns(items[start : start + 100], timed=True))
         kept = ev.retained
-        assert kept["panes"] <= most
         assert kept["panes_frozen"] >= kept["panes"] - 4
-        assert len(ev.series("accuracy")) <= most
-    assert 0 < kept["frozen_bytes"] < 20_000
+        assert len(ev.series("accuracy")) <= 9
+    assert 0 < kept["frozen_bytes"] < 20_000  # of 2,000 events
     assert kept["since"] < ev.series("accuracy")[0].end
-
-
-@pytest.mark.parametrize(
-    ("lateness", "retain"),
-    [("0s", None), ("10m", "7h"), ("59m", "400m"), ("1h", None), ("61m", "7h")],
-)
-def test_what_is_retained_does_not_depend_on_the_clock_in_the_newest_pane(
-    lateness: str, retain: str | None
-) -> None:
-    window = se.Panes("5h", pane="1h", lateness=lateness, retain=retain)
-    single, batch = (se.Evaluator(window=window, time_unit="s") for _ in range(2))
-    hour = 3600
-    times = [22 * hour + 1200, 23 * hour, *(24 * hour + 60 * k for k in range(500))]
-    labels, scores = [n % 7 == 0 for n in times], [n * 37 % 101 / 101 for n in times]
-    for label, score, time in zip(labels, scores, times, strict=True):
-        single.update(label, score=score, event_time=time)
-        if time % 1800 == 0:
-            assert se.from_bytes(single.to_bytes()) == single
-    batch.update_many(labels, score=scores, event_time=times)
-    assert single.to_bytes() == batch.to_bytes()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("1h", "7m"), "Panes(length): expected a multiple of the pane, 7m, got 1h"),
         (("1h", "5m", "-1m"), "Panes(lateness): expected a duration"),
         (("0s",), "Panes(length): expected a duration"),
         (("1h", "5m", "10m", "1h"), "Panes(retain): expected at least length + lateness, 70m"),
@@ -117,37 +88,12 @@ def test_what_is_no_window(arguments: tuple[Any, ...], message: str) -> None:
         se.Panes(*arguments)
 
 
-@pytest.mark.parametrize("window", [se.Panes("1h"), se.Fading("1h"), se.Fading(100)])
-def test_no_order_no_kappa_temporal(window: Any) -> None:
-    message = r"temporal: expected a window that keeps the order of events: Last\(n\), or none"
-    for options in ({"temporal": True}, {"metrics": ["kappa_temporal"]}):
-        with pytest.raises(InputError, match=message):
-            se.Evaluator(window=window, **options)
-
-
 def test_times_at_the_ends_of_the_calendar() -> None:
     ev = se.Evaluator(window=se.Panes("7d"), slices=())
     for time in ("0001-01-01T00:00:00", "9999-12-31T23:59:59"):
         ev.update(True, True, event_time=f"{time}+00:00")
         assert [row.start[:5] for row in ev.series("accuracy")] == [time[:5]]
     assert ev["accuracy"] == 1.0
-
-
-@pytest.mark.slow
-def test_many_slices_of_many_panes_take_little_memory() -> None:
-    # A tenth of each of 10,000 slices and 288 panes; benchmarks/windows.py has all of it.
-    root = Path(__file__).parents[2]
-    code = (
-        "from benchmarks.windows import slices_memory; "
-        "print(slices_memory(1000, 29)['bytes_a_pane'])"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    # 2 GB over 2,880,000 panes are 740 bytes.
-    assert float(answer.stdout) < 740
 
 
 def test_the_window_before_is_of_its_own_panes() -> None:
@@ -169,3 +115,173 @@ def test_the_window_before_is_of_its_own_panes() -> None:
         se.Evaluator().total.before(1)
     empty = se.Evaluator(window=se.Panes("20m"), time_unit="s").total.before(1)
     assert empty.report(["accuracy"]).rows[0].support == 0
+
+
+@pytest.mark.parametrize(
+    "spec", [se.Panes("40s", "10s", "25s", "70s"), se.Panes("7s"), se.Fading("1s")], ids=repr
+)
+@pytest.mark.parametrize("batches", [[[90, 20], [0, 60], [-100, 91]], [[120, 150, 155]]])
+def test_columns_arrive_as_their_events(spec: Any, batches: list[list[int]]) -> None:
+    one, many = (se.Evaluator(window=spec, time_unit="s") for _ in range(2))
+    for seconds in batches:
+        times, labels = [10**9 + second for second in seconds], [n % 3 == 0 for n in seconds]
+        for label, time in zip(labels, times, strict=True):
+            one.update(label, True, event_time=time)
+        many.update_many(labels, [True] * len(times), event_time=times)
+    assert many.arrivals == one.arrivals
+    assert many.to_bytes() == one.to_bytes()
+    assert se.from_bytes(many.to_bytes()).arrivals == one.arrivals
+    many._check()
+
+
+# When time advances to the next pane, a window adds and evicts panes exactly ----------------
+
+PLANS = [
+    StatePlan.everything("binary"),
+    StatePlan("binary", frozenset({"confusion", "probability", "moments"})),
+    StatePlan.everything("multiclass"),
+]
+WEIGHTS = st.sampled_from([1, 1, 1, 2, 7, 2**53])
+SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0, -3.5, 5e-324])
+SHARES = st.sampled_from([{"a": 1.0}, {"a": 0.5, "b": 0.5}, {"b": 0.25, "c": 0.75, "d": 0.0}])
+DRAWN = {
+    "binary": st.tuples(st.sampled_from([0, 1]), st.sampled_from([0, 1]), SCORE, WEIGHTS),
+    "multiclass": st.tuples(st.sampled_from("abc"), st.sampled_from("abz"), SHARES, WEIGHTS),
+}
+
+
+def fed(plan: StatePlan, events: list[Any]) -> StateSet:
+    state_set = StateSet(plan)
+    for event in events:
+        state_set.update(*event)
+    return state_set
+
+
+def read(state_set: StateSet) -> None:
+    """Have the sums that are kept current derived."""
+    if state_set.confusion is not None:
+        assert state_set.confusion.sums.total == state_set.confusion.total
+    if state_set.index is not None:
+        assert state_set.index.twice_u >= 0
+    if state_set.class_scores is not None:
+        for label in state_set.class_scores.labels:
+            state_set.class_scores.one_vs_rest_wins(label)
+    assert state_set.plan.task != "binary" or state_set.probability is not None
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["binary", "sums", "multiclass"])
+@given(data=st.data())
+def test_what_is_subtracted_leaves_no_trace(plan: StatePlan, data: Any) -> None:
+    lists = st.lists(DRAWN[plan.task], max_size=12)
+    kept, gone = data.draw(lists), data.draw(lists)
+    operand = fed(plan, gone)
+    whole = fed(plan, kept)
+    for each in data.draw(st.permutations(["merge", "read"])):
+        whole.merge(operand) if each == "merge" else read(whole)
+    if data.draw(st.booleans()):
+        read(whole)
+    before = operand.to_state()
+    for times, expected in ((-1, kept), (1, kept + gone)):
+        whole.merge(operand, times)
+        assert_same(operand.to_state(), before)
+        assert_same(whole.to_state(), fed(plan, expected).to_state())
+        whole._check()
+
+
+@pytest.fixture
+def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts of thaws, merges and subtractions."""
+    counts: Counter[str] = Counter()
+
+    def counted(holder: Any, name: str) -> None:
+        real = getattr(holder, name)
+
+        def call(*arguments: Any) -> Any:
+            counts["subtract" if arguments[2:] == (-1,) else name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(holder, name, call)
+
+    counted(time_buckets, "thaw")
+    counted(StateSet, "merge")
+    return counts
+
+
+SLICES = 5
+
+
+def turnovers(ev: se.Evaluator, panes: range, way: str) -> None:
+    """Fill panes with events of every slice; publish after each."""
+    countries = np.arange(3 * SLICES) % SLICES
+    scores = countries * 7919 % 997 / 997
+    for pane in panes:
+        to = ev.delta(newest=ev.newest) if way == "delta" else ev
+        to.update_many(
+            countries % 2 == 0,
+            score=scores,
+            event_time=np.full(3 * SLICES, 1e9 + 10 * pane),
+            slices={"country": countries.astype(str)},
+        )
+        if to is not ev:
+            ev.merge(to)
+        ev.report()
+        for view in ev.slices().values():
+            view.report()
+
+
+@pytest.mark.parametrize("way", ["delta", "many"])
+@pytest.mark.parametrize("panes", [6, 24])
+def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
+    operations: Counter[str], panes: int, way: str
+) -> None:
+    window = se.Panes(f"{10 * panes}s", pane="10s")
+    ev = se.Evaluator(window=window, slices=("country",), time_unit="s")
+    turnovers(ev, range(panes + 3), way)
+    operations.clear()
+    turnovers(ev, range(panes + 3, panes + 8), way)
+    windows = 5 * (SLICES + 1)
+    assert operations["subtract"] == windows
+    # Compiled code holds the new panes of a batch as bytes, and those of a delta are read.
+    compiled = se.backend() == "native"
+    assert operations["thaw"] == (2 * windows if compiled and way == "delta" else windows)
+    # A delta is merged into the pane and into the window's merge. A sorted batch is counted in
+    # both; any other enters with its pane, and single events of a slice are counted in both.
+    assert operations["merge"] == (2 * windows if way == "delta" else 0 if compiled else 5)
+    ev._check()
+    fresh = se.from_bytes(ev.to_bytes())
+    assert [repr(view.report()) for view in (ev, *ev.slices().values())] == [
+        repr(view.report()) for view in (fresh, *fresh.slices().values())
+    ]
+
+
+def test_weights_that_are_not_whole_are_never_subtracted(operations: Counter[str]) -> None:
+    ev = se.Evaluator(window=se.Panes("80s", "10s"), time_unit="s")
+    subtracted = []
+    for pane in range(30):
+        for n in range(3):
+            weight = 0.1 * (n + 1) if pane == 10 else 1
+            ev.update(n == 0, score=n / 3, weight=weight, event_time=1e9 + 10 * pane)
+        report = ev.report()
+        subtracted.append(operations["subtract"])
+        if not 10 <= pane < 18:
+            assert repr(report) == repr(se.from_bytes(ev.to_bytes()).report())
+    # One for each step, but for those while pane 10 is inside and when it leaves.
+    assert subtracted == [0] * 8 + [1, 2, *[3] * 9, *range(4, 15)]
+
+
+def test_a_batch_that_leaves_the_merge_no_room_is_counted_whole() -> None:
+    start = 1_000_000_000
+    ev = se.Evaluator(window=se.Panes("60s", "10s"), time_unit="s", slices=("a",))
+    ev.update_many(
+        [True] * 512,
+        score=[0.5] * 512,
+        weight=[2**53] * 511 + [2**53 - 3],
+        event_time=[start] * 512,
+        slices={"a": [1] * 512},
+    )
+    ev["roc_auc"]
+    later = {"event_time": [start + 12] * 8, "slices": {"a": [2] * 8}}
+    ev.update_many([True] * 8, score=[0.5] * 8, **later)
+    panes = [len(one["window"]["panes"]) for one in ev.to_state()["slices"]]
+    assert panes == [1, 1]
+    assert ev.arrivals["on_time"] == 520

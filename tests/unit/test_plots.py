@@ -36,9 +36,7 @@ def scored(count: int = 500, seed: int = 1) -> se.Evaluator:
     source = random.Random(seed)
     labels = [source.random() < 0.4 for _ in range(count)]
     scores = [min(1.0, max(0.0, source.gauss(0.6 if y else 0.4, 0.2))) for y in labels]
-    ev = se.Evaluator()
-    ev.update_many(labels, score=scores)
-    return ev
+    return se.Evaluator().update_many(labels, score=scores)
 
 
 def paned(hours: int = 24, missing: frozenset[int] = frozenset()) -> se.Evaluator:
@@ -46,37 +44,7 @@ def paned(hours: int = 24, missing: frozenset[int] = frozenset()) -> se.Evaluato
     ev = se.Evaluator(window=se.Panes(f"{hours}h", pane="1h"), time_unit="s")
     times = [t for t in range(0, hours * 3600, 180) if t // 3600 not in missing]
     labels = [source.random() < 0.5 for _ in times]
-    ev.update_many(labels, score=[source.random() for _ in times], event_time=times)
-    return ev
-
-
-def saved_svg(ax: Any, path: Path) -> str:
-    plots.save_figure(ax, path)
-    text = path.read_text("utf-8")
-    ElementTree.fromstring(text)
-    return text
-
-
-def test_curves_are_the_evaluators() -> None:
-    ev = scored()
-    for name, (x, y) in {
-        "roc": ("fpr", "tpr"),
-        "precision_recall": ("recall", "precision"),
-        "calibration": ("predicted", "observed"),
-        "pr_gain": ("recall_gain", "precision_gain"),
-    }.items():
-        curve = ev.curve(name)
-        ax = plots.plot_curve(ev, name)
-        lines = [line.get_xydata() for line in ax.lines]
-        drawn = np.column_stack([getattr(curve, x), getattr(curve, y)])
-        assert any(line.shape == drawn.shape and np.allclose(line, drawn) for line in lines), name
-        if name == "roc":
-            legend = [text.get_text() for text in ax.get_legend().get_texts()]
-            assert any("AUC = " + f"{ev['roc_auc']:.2f}" in text for text in legend)
-    classes = se.Evaluator("multiclass")
-    classes.update_many(["a", "b"] * 5, proba=[{"a": 0.75, "b": 0.25}] * 10)
-    assert len(plots.plot_curve(classes, "calibration").lines) == 2
-    assert len(plots.plot_curve(classes, "roc").lines) == 3
+    return ev.update_many(labels, score=[source.random() for _ in times], event_time=times)
 
 
 def labelled() -> se.Evaluator:
@@ -105,73 +73,42 @@ def test_curves_that_cannot_be_drawn_tell_why(make: Any, name: str, message: str
 
 
 HOSTILE = [
-    "$x_1$",
-    "$",
-    "\\$y$",
-    "$\\frac{",
-    "<b>",
-    "--><script>alert(1)</script>",
-    "]]>",
-    "&amp;",
-    "a\nb",
-    "\x00\x1b[31m",
-    "猫🐱",
-    "x" * 10_000,
-    "_hidden",
-    "%s{}",
-]
+    "$x_1$", "$", "\\$y$", "$\\frac{", "<b>", "--><script>alert(1)</script>", "]]>", "&amp;",
+    "a\nb", "\x00\x1b[31m", "猫🐱", "x" * 10_000, "_hidden", "%s{}",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("ending", "begin", "end"),
-    [
-        (".png", b"\x89PNG\r\n", b"IEND\xaeB`\x82"),
-        (".svg", b"<?xml", b"</svg>\n"),
-        (".pdf", b"%PDF-", b"%%EOF\n"),
-        (".html", b"<!DOCTYPE html>", b"</html>\n"),
-    ],
-)
-def test_hostile_labels_are_text_in_every_format(
-    tmp_path: Path, ending: str, begin: bytes, end: bytes
-) -> None:
-    ev = se.Evaluator("multiclass")
-    ev.update_many(HOSTILE, HOSTILE[1:] + HOSTILE[:1])
+def test_hostile_labels_are_text_in_every_format(tmp_path: Path) -> None:
+    ev = se.Evaluator("multiclass").update_many(HOSTILE, HOSTILE[1:] + HOSTILE[:1])
     ax = plots.plot_confusion(ev)
-    path = tmp_path / f"a{ending}"
-    plots.save_figure(ax, path)
-    assert path.read_bytes().startswith(begin)
-    assert path.read_bytes().endswith(end)
-    if ending == ".svg":
-        ElementTree.parse(path)
-    if ending in (".svg", ".html"):
-        text = path.read_text("utf-8")
+    for name, begin, end in (
+        ("A.PNG", b"\x89PNG\r\n", b"IEND\xaeB`\x82"),
+        ("a.svg", b"<?xml", b"</svg>\n"),
+        ("a.pdf", b"%PDF-", b"%%EOF\n"),
+        ("a.b.html", b"<!DOCTYPE html>", b"</html>\n"),
+    ):
+        plots.save_figure(ax, os.fspath(tmp_path / name))
+        assert (tmp_path / name).read_bytes().startswith(begin)
+        assert (tmp_path / name).read_bytes().endswith(end)
+    for name in ("a.gif", "a", "png", ".png"):
+        with pytest.raises(se.InputError, match=r"expected a file name in \.png, \.svg, \.pdf"):
+            plots.save_figure(ax, tmp_path / name)
+    assert len(list(tmp_path.iterdir())) == 4
+    ElementTree.parse(tmp_path / "a.svg")
+    for name in ("a.svg", "a.b.html"):
+        text = (tmp_path / name).read_text("utf-8")
         assert text.count("<svg") == text.count("</svg>") == 1
         assert "<b>" not in text
         assert "<script" not in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
         # A comment ends at the first "-->": whatever follows it is a picture again.
         assert not re.search(r"-->\s*<script", text)
-        if ending == ".html":  # needs nothing from elsewhere
-            assert not re.search(r"(src|href)=['\"](?!#|data:)|url\(http|<\?xml", text)
+    # The page needs nothing from elsewhere.
+    assert not re.search(r"(src|href)=['\"](?!#|data:)|url\(http|<\?xml", text)
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert max(map(len, shown)) <= 30
     assert not any(letter in label for label in shown for letter in "\n\x00\x1b")
     # No label is read as mathematics: dollars come in escaped.
     assert not any(re.search(r"(?<!\\)\$", label) for label in shown)
-
-
-def test_dollars_are_drawn(tmp_path: Path) -> None:
-    """The escape is for the parser; the picture has the label itself."""
-    drawn = []
-    for label in ("$x$", "x"):
-        ev = se.Evaluator("multiclass", labels=[label, "b"])
-        ev.update(label, "b")
-        ax = plots.plot_confusion(ev)
-        ax.figure.draw_without_rendering()
-        drawn.append(ax.get_yticklabels())
-    dollars, plain = (
-        next(t for t in labels if "x" in t.get_text()).get_window_extent().width for labels in drawn
-    )
-    assert dollars > 2 * plain  # two dollars more, where mathematics would have made it none
 
 
 def test_confusion() -> None:
@@ -180,8 +117,6 @@ def test_confusion() -> None:
     ax = plots.plot_confusion(ev)
     assert [text.get_text() for text in ax.texts] == ["2", "1", "0", "1"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
-    ev.update("a", "b", weight=0.5)
-    assert [text.get_text() for text in plots.plot_confusion(ev).texts] == ["2", "1.5", "0", "1"]
     with pytest.raises(se.InputError, match="expected 1 to 30 classes to draw, got 0"):
         plots.plot_confusion(se.Evaluator("multiclass"))
     many = se.Evaluator("multiclass")
@@ -191,41 +126,28 @@ def test_confusion() -> None:
     assert len(plots.plot_confusion(many, most=31).texts) == 31**2
 
 
-def line_of(ax: Any) -> Any:
-    (line,) = ax.lines
-    return line
-
-
 def test_a_series_has_its_values_supports_and_band() -> None:
     ev = paned(24, missing=frozenset({5, 6}))
     rows = ev.series("accuracy", intervals=0.9)
     ax = plots.plot_series(rows, "accuracy")
-    np.testing.assert_array_equal(line_of(ax).get_ydata(), [row.value for row in rows])
-    assert np.isnan(line_of(ax).get_ydata()[5])
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), [row.value for row in rows])
     (beneath,) = [other for other in ax.figure.axes if other is not ax]
-    (outline,) = beneath.patches
-    values, edges, _ = outline.get_data()
+    values, edges, _ = beneath.patches[0].get_data()
     assert values.tolist() == [row.support for row in rows]
-    np.testing.assert_allclose(np.diff(edges), 1 / 24)
-    np.testing.assert_allclose(line_of(ax).get_xdata(), edges[:-1] + 1 / 48)
+    np.testing.assert_allclose(line.get_xdata(), edges[:-1] + 1 / 48)
     # The bars stay beneath the line, and the band within the axes.
     bottom, top = ax.get_ylim()
-    lowest = (np.nanmin(line_of(ax).get_ydata()) - bottom) / (top - bottom)
+    lowest = (np.nanmin(line.get_ydata()) - bottom) / (top - bottom)
     assert max(values) / beneath.get_ylim()[1] < lowest
-    assert len(ax.get_xticks()) < 15
-    assert all(0 <= tick <= 1 for tick in ax.get_yticks())
-    assert all(float(tick).is_integer() for tick in beneath.get_yticks())
     (band,) = ax.patches
-    high, edges, low = band.get_data()
-    assert np.isnan([high[5], low[5]]).all()
+    high, _, low = band.get_data()
     ends = [(row.interval.low, row.interval.high) for row in rows if row.interval is not None]
     np.testing.assert_array_equal(np.column_stack([low, high]), ends)
-    assert len(edges) == 25
     assert bottom < np.nanmin(low) < np.nanmax(high) < top
     # A pane alone between two gaps has no line to be seen by.
     alone = plots.plot_series(paned(9, missing=frozenset({3, 5})).series("f1"), "f1")
-    assert not alone.patches
-    assert line_of(alone).get_marker() == "o"
+    assert alone.lines[0].get_marker() == "o"
     figure = Figure(figsize=(12, 4))
     left, right = figure.subplots(1, 2)
     assert plots.plot_curve(scored(), "roc", ax=left) is left
@@ -236,7 +158,7 @@ def test_a_series_has_its_values_supports_and_band() -> None:
     assert figure.get_layout_engine() is None  # the user's figure stays as it was laid out
 
 
-def test_the_roc_band_is_as_wide_as_both_rates_are_uncertain(tmp_path: Path) -> None:
+def test_the_roc_curve_has_a_band_and_bins_have_whiskers() -> None:
     ev = scored()
     ax = plots.plot_curve(ev, "roc", intervals=0.95)
     (band,) = ax.patches
@@ -253,18 +175,11 @@ def test_the_roc_band_is_as_wide_as_both_rates_are_uncertain(tmp_path: Path) -> 
     corner = np.array([curve.fpr[at] - right, curve.tpr[at] + up])
     assert inside.contains_point(np.clip(corner + np.array((0.002, -0.002)), 0, 1))
     assert not inside.contains_point(corner + np.array((-0.02, 0.02)))
-    assert "95 % band of the curve" in saved_svg(ax, tmp_path / "a.svg")
-    assert not plots.plot_curve(ev, "roc").patches
-
-
-def test_bins_of_a_calibration_curve_have_whiskers() -> None:
-    ev = scored()
-    ax = plots.plot_curve(ev, "calibration", intervals=0.95)
-    curve = ev.curve("calibration")
-    low, high = calibration_band(curve, 0.95)
-    (whiskers,) = ax.collections
-    ends = np.array([segment[:, 1] for segment in whiskers.get_segments()])
-    np.testing.assert_allclose(ends, np.column_stack([low, high]))
+    assert "95 % band of the curve" in str(ax.get_legend_handles_labels())
+    low, high = calibration_band(ev.curve("calibration"), 0.95)
+    (whiskers,) = plots.plot_curve(ev, "calibration", intervals=0.95).collections
+    segments = np.array([segment[:, 1] for segment in whiskers.get_segments()])
+    np.testing.assert_allclose(segments, np.column_stack([low, high]))
 
 
 def sliced(**options: Any) -> SliceReport:
@@ -278,7 +193,7 @@ def sliced(**options: Any) -> SliceReport:
     return ev.slice_report("accuracy", **options)
 
 
-def test_slices_have_whiskers(tmp_path: Path) -> None:
+def test_slices_have_whiskers() -> None:
     report = sliced(intervals=0.95)
     ax = plots.plot_slices(report)
     (whiskers,) = ax.collections
@@ -290,9 +205,7 @@ def test_slices_have_whiskers(tmp_path: Path) -> None:
     (band,) = ax.patches
     assert report.total.interval is not None
     assert band.get_x() == report.total.interval.low
-    labels = [tick.get_text() for tick in ax.get_yticklabels()]
-    assert labels[0] == "country=a very long nam…"
-    assert "$" in saved_svg(ax, tmp_path / "a.svg")
+    assert ax.get_yticklabels()[0].get_text() == "country=a very long nam…"
     # The worst is at the top.
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
     without = plots.plot_slices(sliced(), most=2)
@@ -304,7 +217,7 @@ def test_slices_have_whiskers(tmp_path: Path) -> None:
         plots.plot_curve(scored(), "roc", intervals=95)
 
 
-def test_series_without_a_value(tmp_path: Path) -> None:
+def test_series_without_a_value_or_with_one(tmp_path: Path) -> None:
     ev = se.Evaluator(window=se.Panes("3h", pane="1h"), time_unit="s")
     empty = plots.plot_series(ev.series("recall"), "recall")
     assert [t.get_text() for t in empty.texts] == ["recall is undefined: no pane holds an event"]
@@ -313,33 +226,17 @@ def test_series_without_a_value(tmp_path: Path) -> None:
     rows = ev.series("recall")
     ax = plots.plot_series(rows, "recall")
     assert rows[0].reason in ax.texts[0].get_text()
-    plots.save_figure(ax, tmp_path / "b.svg")
-
-
-def test_one_pane_constant_values_and_borders_of_time(tmp_path: Path) -> None:
+    # One pane of a constant value, and the borders of time.
     for start, end in (
         ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001Z"),
-        ("1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"),
         ("0001-01-01T00:00:00Z", "0001-01-08T00:00:00Z"),
         ("9999-12-30T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
     ):
-        rows = [SeriesRow(start, end, 1.0, "", 1)]
-        ax = plots.plot_series(rows, "accuracy")
+        ax = plots.plot_series([SeriesRow(start, end, 1.0, "", 1)], "accuracy")
         assert max(ax.get_yticks()) <= 1
         plots.save_figure(ax, tmp_path / "a.svg")
         (beneath,) = [other for other in ax.figure.axes if other is not ax]
         assert all(float(tick).is_integer() for tick in beneath.get_yticks())
-        plots.save_figure(plots.plot_series(rows, "accuracy", label="one"), tmp_path / "a.svg")
-
-
-def test_endings(tmp_path: Path) -> None:
-    ax = plots.plot_curve(scored(), "roc")
-    for name in ("a.gif", "a", "png", ".png"):
-        with pytest.raises(se.InputError, match=r"expected a file name in \.png, \.svg, \.pdf"):
-            plots.save_figure(ax, tmp_path / name)
-    plots.save_figure(ax, tmp_path / "A.PNG")
-    plots.save_figure(ax, os.fspath(tmp_path / "a.b.svg"))
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_failure_leaves_the_old_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,14 +261,3 @@ def test_nothing_of_pyplot_is_changed() -> None:
     assert [key for key in first if now[key] != first[key] and key != "backend"] == []
     pyplot = sys.modules.get("matplotlib.pyplot")
     assert pyplot is None or pyplot.get_fignums() == []
-
-
-def test_pixels_show_a_line(tmp_path: Path) -> None:
-    """The line and the bars are really in the picture, in their colours."""
-    image = pytest.importorskip("matplotlib.image")
-    plots.save_figure(plots.plot_series(paned().series("f1"), "f1"), tmp_path / "a.png")
-    pixels = image.imread(tmp_path / "a.png")[:, :, :3]
-    blue = (np.abs(pixels - np.array([0x00, 0x72, 0xB2]) / 255).sum(axis=2) < 0.05).sum()
-    grey = (np.abs(pixels - 0.865).sum(axis=2) < 0.05).sum()
-    assert blue > 500
-    assert grey > 20_000

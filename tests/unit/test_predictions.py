@@ -72,11 +72,7 @@ def test_windows_slices_merges_and_files(tmp_path: Path) -> None:
     assert se.merge([p, other]) == merged
     p.save(tmp_path / "p.state")
     loaded = se.Predictions.load(tmp_path / "p.state")
-    for read in (
-        loaded,
-        load_any(str(tmp_path / "p.state")),
-        se.Predictions.from_bytes(p.to_bytes()),
-    ):
+    for read in (loaded, load_any(str(tmp_path / "p.state"))):
         assert type(read) is se.Predictions
         assert read == p
     with pytest.raises(se.StateError, match=r"Predictions\.load or from_bytes reads it"):
@@ -114,13 +110,9 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda p: se.Predictions(task="regression"), se.InputError, 'task: expected "binary"'),
     (lambda p: p.update(), se.InputError, "y_pred: expected a prediction: y_pred, score= or proba"),
     (lambda p: p.update("yes"), se.InputError, "pass positive='yes' if that is the positive label"),
-    (lambda p: p.update_many(score=[0.1, float("nan")]), se.InputError, "score[1]: expected a fin"),
-    (lambda p: p.update(score=0.2, weight=-1), se.InputError, "weight: expected a"),
     (lambda p: p["accuracy"], se.MetricError, "accuracy is about true labels, which predictions"),
-    (lambda p: p.report(["roc_auc"]), se.MetricError, "roc_auc is about true labels"),
     (lambda p: p.quantile(1.5), se.MetricError, "q: expected a number from 0 to 1, got 1.5"),
     (lambda p: p.confusion, se.MetricError, "confusion is about true labels"),
-    (lambda p: p.classification_report(), se.MetricError, "classification_report is about true"),
     (lambda p: p.thresholds("f1"), se.MetricError, "the cut-point f1 is about true labels"),
     (lambda p: p.curve("roc"), se.MetricError, "the curve 'roc' is not for predictions tasks"),
     (lambda p: p.merge(se.Evaluator()), se.StateError, "expected Predictions to merge, got Eval"),
@@ -171,20 +163,6 @@ def test_drift_is_that_of_the_states_of_whatever_holds_them(tmp_path: Path) -> N
     assert [key[0][1] for key in p.slice_drift(ev, "ks")] == ["PT"]
     anytime = p.drift(ev, "ks", method="anytime")
     assert anytime.low < p.drift(ev, "ks").value < anytime.high
-
-
-def test_expected_metrics_hold_what_comes() -> None:
-    held = dict.fromkeys(("accuracy", "f1", "roc_auc", "log_loss"), 0)
-    for seed in range(60):
-        labels, scores = logistic(2000, 0.0, seed)
-        later, new = logistic(1000, 0.5, 1000 + seed)
-        ev = se.Evaluator().update_many(labels, score=scores)
-        p = se.Predictions().update_many(score=new)
-        came = se.Evaluator().update_many(later, score=new)
-        for name in held:
-            found = p.expected(name, ev)
-            held[name] += found.low <= came[name] <= found.high
-    assert all(count >= 52 for count in held.values()), held
 
 
 @pytest.mark.parametrize("max_scores", [None, 1024])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,10 @@ import pytest
 from streameval.errors import InputError, StateError
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT
 
 EDGES = [0.0, 1.0, 2.0**-52, 2.0**-53, 1 - 2.0**-52, 1 - 2.0**-53, 5e-324, 0.5]
 EDGES += np.linspace(0, 1, 11).tolist() + np.nextafter(np.linspace(0, 1, 11)[1:], 0).tolist()
-
-
-def close(left: float, right: float) -> None:
-    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
 
 
 def sums_of(positive: Any, scores: Any, weight: Any = None, bins: int = 10) -> ProbabilitySums:
@@ -28,14 +22,6 @@ def sums_of(positive: Any, scores: Any, weight: Any = None, bins: int = 10) -> P
     sums.update_many(positive, scores, weight)
     sums._check()
     return sums
-
-
-def test_terms_are_rounded_down_to_units() -> None:
-    sums = sums_of([True], [0.1])
-    assert sums.brier_units == math.floor(Fraction(0.9 * 0.9) * UNIT)
-    assert sums.bin_probability_units[0] == math.floor(Fraction(0.1) * UNIT)
-    exact = -math.log(0.1)
-    assert abs(sums.log_loss_units - exact * UNIT) <= 2 * math.ulp(exact) * UNIT
 
 
 @pytest.mark.parametrize("kind", [ProbabilitySums, ScoreMoments])
@@ -57,12 +43,6 @@ def test_one_by_one_and_many_have_the_same_bits(kind: Any) -> None:
         assert many.to_state() == single.to_state()
 
 
-def test_an_edge_belongs_to_the_bin_below() -> None:
-    sums = sums_of([True] * 4, [0.0, 0.5, 0.5000000001, 1.0], bins=2)
-    assert sums.bin_weights == [2, 2]
-    assert sums.bin_edges == [0.0, 0.5, 1.0]
-
-
 def test_scores_that_are_no_probabilities_are_counted_apart() -> None:
     sums = ProbabilitySums()
     sums.update(True, 1.5, 2)
@@ -74,39 +54,6 @@ def test_scores_that_are_no_probabilities_are_counted_apart() -> None:
     with pytest.raises(InputError, match="event that was counted before"):
         sums.revert(True, 1.5, 5)
     assert sums.outside == 4
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
-    rng = np.random.default_rng(5)
-    scores = np.round(rng.normal(0.5, 0.4, 3000), 2)
-    positive = rng.random(3000) < 0.5
-    weight = rng.integers(1, 3000, 3000) if whole else rng.integers(1, 9, 3000) / 2
-    index = ScoreIndex()
-    index.update_many(positive, scores, weight)
-    derived = ProbabilitySums.from_blocks((index.groups(),), bins=7)
-    derived._check()
-    fed = sums_of(positive, scores, weight, bins=7)
-    assert derived.exact is fed.exact is whole
-    if whole:
-        assert derived == fed
-    close(derived.log_loss_units / fed.log_loss_units, 1.0)
-    close(derived.outside, fed.outside)
-    # Halves add up in the index without rounding, and in moments.
-    moments = ScoreMoments()
-    moments.update_many(positive, scores, weight)
-    assert ScoreMoments.from_blocks((index.groups(),)) == moments
-    assert moments.exact is whole
-
-
-def test_numpy_scalars_and_integers_are_taken() -> None:
-    sums = ProbabilitySums()
-    sums.update(np.True_, np.float64(0.5), np.int64(2))
-    sums.update(0, 1)
-    sums.update_many(np.array([1, 0]), np.array([0.5, 1.0], dtype=np.float32))
-    assert sums.weight == 5
-    sums._check()
-    assert all(type(units) is int for units in sums.bin_probability_units)
 
 
 def test_a_float_state_is_refused_what_it_would_write_otherwise() -> None:

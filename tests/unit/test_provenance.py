@@ -40,9 +40,8 @@ def named(shard: str, *y_pred: bool, **position: Any) -> se.Evaluator:
 
 
 def compared(y_pred: bool) -> Comparison:
-    c = Comparison(metrics=["accuracy"])
-    c.update(True, {"champion": y_pred, "challenger": True})
-    return c
+    both = {"champion": y_pred, "challenger": True}
+    return Comparison(metrics=["accuracy"]).update(True, both)
 
 
 UPDATE: dict[Any, tuple[Any, Any]] = {
@@ -68,25 +67,6 @@ def test_what_was_saved_and_read_is_the_same_shard_and_the_same_file(tmp_path: P
     with pytest.raises(StateError, match=r"evaluators\[1\]: .* evaluators\[0\] holds too"):
         se.merge([se.load(tmp_path / "b"), se.load(tmp_path / "a")])
     assert se.load(tmp_path / "b")["support"] == 3
-
-
-def test_a_merge_holds_the_shards_of_all_and_copies_keep_them() -> None:
-    parts = [loaded(counted(*[True] * n)) for n in (1, 2, 3)]
-    whole = se.merge(parts)
-    assert len(whole.provenance["contents"]) == 3
-    data = whole.to_bytes(provenance=True)
-    assert whole.to_bytes() == counted(*[True] * 6).to_bytes() != data
-    again = [whole.copy(), copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))]
-    for twin in [*again, se.from_bytes(data)]:
-        assert twin == whole
-        assert twin.provenance == whole.provenance
-        with pytest.raises(StateError, match="count twice"):
-            twin.merge(parts[1])
-        assert twin.to_bytes(provenance=True) == data
-        twin.merge(parts[1], allow_overlap=True)
-        assert twin["support"] == 8
-        assert twin.provenance == whole.provenance
-    assert whole["support"] == 6
 
 
 def test_events_that_were_never_written_are_known_by_their_evaluator() -> None:
@@ -199,10 +179,6 @@ def test_what_is_gone_and_what_adjoins_takes_no_memory() -> None:
     for number in range(1_000):
         total.name_shard("eu-1", sequence=(number, number + 1))
     assert len(total.to_bytes(provenance=True)) - plain < 100
-    many = Provenance()
-    many.contents.update(number.to_bytes(16, "big") for number in range(1_000))
-    total._provenance = many
-    assert len(total.to_bytes(provenance=True)) - plain < 40 * 1_000
 
 
 WINDOWS: list[Any] = [None, se.Panes("1h"), se.Fading("1h"), se.Fading(10)]
@@ -254,14 +230,11 @@ def test_sequences_of_a_shard_adjoin_and_must_not_overlap() -> None:
     ("given", "message"),
     [
         ({"shard": ""}, "shard: expected a name of 1 to 200 printed characters without blanks"),
-        ({"shard": "a b"}, "got 'a b'"),
         ({"shard": "a\n"}, r"got 'a\\n'"),
         ({"shard": 7}, "shard: expected a name .* got 7"),
-        ({"epoch": -1}, "epoch: expected a whole number from 0 on, got -1"),
         ({"epoch": True}, "epoch: expected a whole number from 0 on, got True"),
         ({"epoch": 3}, "epoch: expected 2, the epoch of shard 'a' that is held already, got 3"),
         ({"sequence": (5, 5)}, r"sequence: expected the first position.*, got \(5, 5\)"),
-        ({"sequence": "0:5"}, "sequence: expected the first position"),
         ({"sequence": (0.0, 5)}, "sequence: expected the first position"),
     ],
 )
@@ -310,33 +283,24 @@ def test_parts_of_a_store_or_an_engine_have_no_identity() -> None:
 
 A, B = "a" * 32, "b" * 32
 ROW: list[Any] = ["a", 0, 0, 5]
-CELLS = {
-    0: ("a b", "", 7),
-    1: (-1, True),
-    2: (-1, 0.0, 5, 6),
-    3: (2**63,),
-}
-SHARDS: list[Any] = [
-    ["a"],
-    *([ROW[:n]] for n in (1, 2, 3)),
-    [[*ROW, 5, 6]],
-    *([[*ROW[:n], value, *ROW[n + 1 :]]] for n, values in CELLS.items() for value in values),
-    # In order, apart, once.
-    [["b", 0, 0, 5], ROW],
-    [["a", 1, 0, 5], ROW],
-    [ROW, ["a", 0, 6, 7]],
-    [ROW, ROW],
-]
-CONTENTS: list[Any] = [[], {}, ["00"], ["g" * 32], [A.upper()], [B, A], [A, A], [7]]
 BAD: list[Any] = [
     None,
-    [],
-    {},
     {"contents": [A]},
     {"contents": [A], "shards": [], "more": 1},
-    *({"contents": contents, "shards": []} for contents in CONTENTS),
-    *({"contents": [], "shards": shards} for shards in SHARDS),
-]
+    *(
+        {"contents": contents, "shards": []}
+        for contents in ([], {}, ["00"], ["g" * 32], [A.upper()], [B, A], [A, A], [7])
+    ),
+    # The last ones: in order, of one epoch, apart, once.
+    *(
+        {"contents": [], "shards": shards}
+        for shards in (
+            ["a"], [ROW[:3]], [[*ROW, 5, 6]], [["a b", 0, 0, 5]], [["a", True, 0, 5]],
+            [["a", 0, 0.0, 5]], [["a", 0, 5, 5]], [["a", 0, 0, 2**63]], [["b", 0, 0, 5], ROW],
+            [["a", 1, 0, 5], ROW], [ROW, ["a", 0, 6, 7]], [ROW, ROW],
+        )
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("data", BAD, ids=str)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import streameval as se
+from streameval.states import class_scores
+from streameval.states.confusion_parts import label_index
 
 HEAVY = 2**53
 HOUR = 3600
@@ -84,35 +86,77 @@ def test_a_slice_of_the_last_events_may_be_full_where_the_total_is_not(task: str
 
 
 @pytest.mark.parametrize(
-    ("task", "sliced", "half_life"),
-    [("binary", False, "300d"), ("multiclass", True, "300d"), ("binary", True, 2**40)],
+    ("task", "more", "half_life"),
+    [
+        ("binary", {}, "300d"),
+        ("multiclass", {"slices": ("k",)}, "300d"),
+        ("binary", {"slices": ("k",)}, 2**40),
+        # A replicate that counts all events three times is full first.
+        ("binary", {"bootstrap": se.Bootstrap(20)}, "1h"),
+    ],
 )
-def test_a_full_half_life_refuses(task: str, sliced: bool, half_life: str | int) -> None:
-    options: dict[str, Any] = {"slices": ("k",)} if sliced else {}
-    window = se.Fading(half_life)
-    ev = se.Evaluator(task, window=window, time_unit="s", **options)  # type: ignore[arg-type]
-    event = GIVEN[task] | {"weight": 2**20}
-    if window.needs_time:
-        event["event_time"] = T0
-    if sliced:
-        event["slices"] = {"k": "x"}
-    refused(ev, ev.update_many, columns(*[event] * 3000))
-    for calls, call, given in (
-        (30, ev.update_many, columns(*[event] * 100)),
-        (100, ev.update, event),
-    ):
-        for _ in range(calls):
+def test_a_full_half_life_refuses(task: str, more: dict[str, Any], half_life: str | int) -> None:
+    ev = se.Evaluator(task, window=se.Fading(half_life), time_unit="s", **more)  # type: ignore[arg-type]
+    event = GIVEN[task] | {"weight": 2**20, "event_time": T0, "slices": {"k": "x"}}
+    if "bootstrap" in more:
+        event["unit"] = "u1"
+    for call, given in ((ev.update_many, columns(*[event] * 50)), (ev.update, event)):
+        before, refusal = b"", ""
+        while not refusal:
             before = ev.to_bytes()
             try:
                 call(**given)
-            except se.InputError:
-                assert ev.to_bytes() == before
-                break
-        else:
-            raise AssertionError("never refused")
+            except se.InputError as error:
+                refusal = str(error)
+        assert "events of weight 1 in a half-life, got more" in refusal
+        assert ev.to_bytes() == before
     most = (2**62 - 1) // (1 if task == "binary" else 2) >> 32
     refused(ev, ev.update_many, columns(event, event | {"weight": 1}), f"at most {most} events")
     ev._check()
+
+
+@pytest.fixture
+def six_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of labels that a test reaches quickly."""
+    for module in (label_index, class_scores):
+        monkeypatch.setattr(module, "MAX_CLASSES", 6)
+
+
+@pytest.mark.parametrize(
+    ("window", "metrics", "proba"),
+    [
+        (None, None, None),
+        (se.Last(9), None, {"a": 0.5, "new": 0.5}),
+        (se.Panes("1h"), ["accuracy"], {"a": 1.0}),
+        (se.Fading(9), ["accuracy", "log_loss"], {"a": 0.5, "new": 0.5}),
+        (None, ["accuracy", "log_loss"], {"a": 0.5, "new": 0.5}),
+    ],
+)
+@pytest.mark.usefixtures("six_labels")
+def test_labels_of_a_refused_event_are_not_known(window: Any, metrics: Any, proba: Any) -> None:
+    ev = se.Evaluator("multiclass", window=window, time_unit="s", metrics=metrics, slices=("k",))
+    for label in "abcde":
+        ev.update(label, label, proba={label: 1.0}, event_time=1, slices={"k": 1})
+    before = ev.to_bytes()
+    # One of the two new labels would still be taken.
+    given = {"y_true": "new", "y_pred": "newer", "proba": proba, "event_time": 1}
+    rows = {name: value if value is None else [value] for name, value in given.items()}
+    for verb, named, k in (("update", given, 1), ("update_many", rows, [1]), ("revert", given, 1)):
+        with pytest.raises(se.InputError):
+            getattr(ev, verb)(**named, slices={"k": k})
+        assert ev.labels == list("abcde")
+        assert ev.to_bytes() == before
+
+
+def test_the_negative_label_of_a_refused_event_is_not_known() -> None:
+    one = se.Evaluator(positive="spam", slices=("k",))
+    with pytest.raises(se.InputError):
+        one.update("ham", score=0.5, slices=3)
+    with pytest.raises(se.InputError):
+        one.update_many(["ham"], score=[0.5], slices={"k": ["a", "b"]})
+    assert one.labels == ["not spam", "spam"]
+    one.update("eggs", score=0.5, slices={"k": 1})
+    assert one.labels == ["eggs", "spam"]
 
 
 # One law over all of them -------------------------------------------------

@@ -17,28 +17,20 @@ ALL = [row.name for row in task_metrics("regression")]
 NEED = "the predicted number as y_pred in a regression evaluator"
 BAD: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((1.0, "a"), {}, "y_pred: expected a finite number, got 'a'"),
-    (("3.5", 1.0), {}, "y_true: expected a finite number, got '3.5'"),
-    ((math.nan, 1.0), {}, "y_true: expected a finite number, got nan"),
     ((1.0, math.inf), {}, "y_pred: expected a finite number, got inf"),
     ((None, 1.0), {}, "y_true: expected a finite number, got None"),
     ((True, 1.0), {}, "y_true: expected a finite number, got True"),
     ((1.0,), {}, "y_pred: expected the predicted number, got None; pass the predicted number"),
     ((1.0,), {"score": 0.5}, f"score: expected {NEED}, got score=; pass y_pred=..., or use task="),
-    ((1.0,), {"proba": 0.5}, f"proba: expected {NEED}, got proba=; pass y_pred=..., or use task="),
     ((1.0, [1.0, 2.0]), {}, "y_pred: expected a finite number, got [1.0, 2.0]; for many events"),
     ((1e308, -1e308), {}, "y_pred: expected a number whose difference from the true one, 1e+308"),
-    ((1.0, 2.0), {"weight": -1}, "weight: expected a weight from 0 to"),
 ]
 BAD_COLUMNS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (([1.0, 2.0], [1.0]), {}, "y_pred: expected 2 values, one for each event, got 1; give columns"),
     (([1.0, 2.0], [1.0, "a"]), {}, "y_pred[1]: expected a finite number, got 'a'"),
-    (([1.0, math.inf], [1.0, 2.0]), {}, "y_true[1]: expected a finite number, got inf"),
     (([1.0, None], [1.0, 2.0]), {}, "y_true[1]: expected a finite number, got None"),
-    (([1.0, 1e308], [1.0, -1e308]), {}, "y_pred[1]: expected a number whose difference"),
-    (([1.0],), {"score": [0.5]}, f"score: expected {NEED}"),
     (([1.0],), {"proba": [[0.5, 0.5]]}, f"proba: expected {NEED}"),
     (([1.0, 2.0], [[1.0, 2.0], [1.0, 2.0]]), {}, "y_pred"),
-    (([1.0, 2.0], [1.0, 2.0]), {"weight": [1]}, "weight: expected 2 values"),
 ]
 
 
@@ -62,7 +54,6 @@ def test_nothing_of_a_refused_call_is_counted(args: Any, more: Any, text: str) -
         ({"probabilities": False}, 'probabilities= conflicts with task="regression"'),
         ({"metrics": ["max_error"], "max_scores": 2048}, "conflicts with median_absolute_error"),
         ({"metrics": ["mse"]}, "did you mean mean_squared_error?"),
-        ({"metrics": ["accuracy"]}, "accuracy is for binary, multi-class or multi-label tasks"),
     ],
 )
 def test_options_of_other_tasks(options: dict[str, Any], text: str) -> None:
@@ -102,17 +93,11 @@ def test_what_was_not_kept_says_so() -> None:
 
 
 def test_a_damaged_window_is_refused() -> None:
-    task = se.Evaluator(task="regression")._context.plan.task_row
-    written = task.write_events([(1.0, 2.0, None, 3)])
-    assert task.read_events(written, None) == [(1.0, 2.0, None, 3)]
-    for key, column in (
-        ("true", np.array([math.nan])),
-        ("predicted", np.array([1.0, 2.0])),
-        ("weight", np.array([0])),
-        ("weight", np.array([1.0])),
-    ):
+    data = se.Evaluator(task="regression", window=se.Last(3)).update(1.0, 2.0).to_state()
+    for key, column in (("true", [math.nan]), ("predicted", [1.0, 2.0]), ("weight", [0])):
+        damaged = {**data, "window": {**data["window"], key: np.array(column)}}
         with pytest.raises(StateError, match=f"window.{key}: expected"):
-            task.read_events({**written, key: column}, None)
+            se.Evaluator.from_state(damaged)
 
 
 # Intervals --------------------------------------------------------------------
@@ -231,13 +216,3 @@ def test_anytime_needs_the_largest_loss() -> None:
     assert "a mean of losses" in ev.interval("mean_error", method="anytime").reason
     with pytest.raises(InputError, match="bound: expected a number above 0, got -1"):
         ev.interval("mean_absolute_error", method="anytime", bound=-1)
-
-
-def test_bootstrap_by_unit() -> None:
-    ev = se.Evaluator(task="regression", bootstrap=se.Bootstrap(50))
-    for n, (true, predicted) in enumerate(zip(TRUE, PREDICTED, strict=True)):
-        ev.update(true, predicted, unit=f"u{n % 40}")
-    for name in ("mean_absolute_error", "r2", "root_mean_squared_error"):
-        found = ev.interval(name)
-        assert found.low < found.value < found.high
-        assert found.method.startswith("bootstrap by")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import streameval as se
-from streameval.errors import InputError, StateError
+from streameval.errors import StateError
 from streameval.states.state_set import StateSet
 from tests.support.window_model import Model, batches, binary_stream, class_stream, columns, plain
 
@@ -33,14 +33,6 @@ def fed(weights: list[Any], **options: Any) -> se.Evaluator:
 FRACTIONS = [1, 0.5, 2, 3.75, 0.1, 7, 0.3]
 
 
-def test_states_are_kept_on_request_only() -> None:
-    assert se.Evaluator().plan.keeps == {"confusion", "index"}
-    kept = se.Evaluator(intervals=True).plan.keeps
-    assert kept == {"confusion", "index", "label_weights", "score_weights"}
-    only = se.Evaluator(metrics=["accuracy"], intervals=True).plan.keeps
-    assert only == {"confusion", "label_weights"}
-
-
 @pytest.mark.parametrize("weights", [FRACTIONS, FRACTIONS[::-1], [1, 2, 5]], ids=repr)
 def test_weights_have_the_effective_size_of_kish(weights: list[Any]) -> None:
     one = fed(weights, intervals=True)
@@ -48,37 +40,24 @@ def test_weights_have_the_effective_size_of_kish(weights: list[Any]) -> None:
     scores = [n / len(weights) for n in range(len(weights))]
     many.update_many([n % 2 == 0 for n in range(len(weights))], score=scores, weight=weights)
     counts = all(type(weight) is int for weight in weights)
-    for evaluator in (one, many, se.from_bytes(one.to_bytes()), *[fed(weights)] * counts):
+    shards = [fed(part, intervals=True) for part in (weights[:2], weights[2:])]
+    every = (one, many, se.from_bytes(one.to_bytes()), se.merge(shards), *[fed(weights)] * counts)
+    for evaluator in every:
         for state in ("confusion", "index", "probability", "moments"):
             expected = sum(weights) if counts else kish(weights)
             assert current(evaluator).effective_size(state) == expected
 
 
-def test_shards_have_the_effective_size_of_the_whole() -> None:
-    shards = [fed(part, intervals=True) for part in (FRACTIONS[:3], [2, 2], FRACTIONS[3:])]
-    expected = kish([*FRACTIONS, 2, 2])
-    assert current(se.merge(shards)).effective_size("confusion") == expected
-    assert current(se.merge(shards[::-1])).effective_size("confusion") == expected
+def test_states_are_kept_on_request_only() -> None:
+    kept = se.Evaluator(intervals=True)
+    assert se.Evaluator().plan.keeps == {"confusion", "index"}
+    assert kept.plan.keeps == {"confusion", "index", "label_weights", "score_weights"}
     with pytest.raises(StateError, match="intervals is True here and None there"):
-        shards[0].merge(se.Evaluator())
-    with pytest.raises(StateError, match="intervals is None here and True there"):
-        se.Evaluator().merge(shards[0])
-
-
-@pytest.mark.parametrize("window", [se.Fading("20m"), se.Fading(33)], ids=repr)
-def test_a_fading_window_has_the_effective_size_of_its_weights(window: Any) -> None:
-    evaluator = se.Evaluator(window=window, time_unit="s", intervals=True)
-    model = Model(window)
-    timed = isinstance(window.half_life, str)
-    for run in batches(binary_stream(100, seed=2), np.random.default_rng(1), 50):
-        evaluator.update_many(**columns(run, timed=timed))
-        for item in run:
-            model.add(item)
-        weights = [weight for _, weight in model.inside()]
-        direct = sum(weights) ** 2 / sum(weight * weight for weight in weights)
-        for state in ("confusion", "index"):
-            assert current(evaluator).effective_size(state) == pytest.approx(direct, rel=1e-9)
-    evaluator._check()
+        kept.merge(se.Evaluator())
+    data = kept.to_state()
+    data["options"]["intervals"] = False
+    with pytest.raises(StateError, match=r"options.intervals: expected True or no such key"):
+        se.Evaluator.from_state(data)
 
 
 KEPT: list[tuple[str, list[str] | None, Any]] = [
@@ -87,6 +66,7 @@ KEPT: list[tuple[str, list[str] | None, Any]] = [
     ("binary", ["log_loss"], se.Panes("1h", "10m", "20m")),
     ("multiclass", None, se.Panes("1h", "10m", "20m")),
     ("binary", None, se.Fading("30m")),
+    ("binary", None, se.Fading(33)),
     ("multiclass", ["log_loss"], se.Fading("30m")),
 ]
 
@@ -105,22 +85,18 @@ def test_every_window_keeps_them(task: Any, metrics: Any, window: Any) -> None:
         found = one.interval("log_loss")
         assert found == many.interval("log_loss")
         inside = model.inside() if window is not None else [(item, 1) for item in model.items]
-        if not isinstance(window, se.Fading):
+        if isinstance(window, se.Fading):
+            weights = [weight for _, weight in inside]
+            direct = sum(weights) ** 2 / sum(weight * weight for weight in weights)
+            state = "class_probability" if task == "multiclass" else "index"
+            assert current(one).effective_size(state) == pytest.approx(direct, rel=1e-9)
+        else:
             literal = plain(task, inside, metrics=metrics, intervals=True)
             assert found == literal.interval("log_loss")
     assert found.defined
     assert one.to_bytes() == many.to_bytes()
     assert se.from_bytes(one.to_bytes()).interval("log_loss") == found
     one._check()
-
-
-def test_the_option_is_true_or_false() -> None:
-    with pytest.raises(InputError, match="intervals: expected True or False, got 1"):
-        se.Evaluator(intervals=1)  # type: ignore[arg-type]
-    data = se.Evaluator(intervals=True).to_state()
-    data["options"]["intervals"] = False
-    with pytest.raises(StateError, match=r"options.intervals: expected True or no such key"):
-        se.Evaluator.from_state(data)
 
 
 def test_a_report_has_the_intervals_of_parameters_that_are_labels() -> None:

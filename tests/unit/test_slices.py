@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name, slice_value
+from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name
 
 DIMENSIONS = ("country", ("country", "model"))
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
@@ -24,18 +24,6 @@ WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
 
 def opened(window: Any = None, **options: Any) -> se.Evaluator:
     return se.Evaluator(window=window, slices=DIMENSIONS, time_unit="s", **options)
-
-
-def test_slices_see_the_watermark_of_the_stream() -> None:
-    ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
-    pt, de = {"country": "PT"}, {"country": "DE"}
-    ev.update(True, True, event_time=0, slices=pt)
-    assert ev.slices()[(("country", "PT"),)]["accuracy"] == 1.0
-    ev.update(True, True, event_time=5000, slices=de)
-    # No later event of PT has come, yet its window has moved on.
-    assert math.isnan(ev.slices()[(("country", "PT"),)]["accuracy"])
-    ev.update(True, True, event_time=3000, slices=pt)
-    assert ev.arrivals["late_dropped"] == 1
 
 
 def test_a_hostile_stream_fills_one_slice() -> None:
@@ -55,35 +43,26 @@ def test_a_hostile_stream_fills_one_slice() -> None:
     assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2451
     assert list(ev.slices())[-1] == other
     ev._check()
-
-
-def test_other_in_a_fresh_evaluator_is_not_counted_as_a_slice() -> None:
-    ev = se.Evaluator(slices=("country",), max_slices=1)
+    # In a fresh evaluator it is not counted as a slice either.
+    few = se.Evaluator(slices=("country",), max_slices=1)
     for country in (OTHER, "PT", "DE", OTHER):
-        ev.update(1, 1, slices={"country": country})
-    assert [slice_name(key) for key in ev.slices()] == ["country=PT", f"country={OTHER}"]
-    assert ev.slices_overflowed == 1
-    ev._check()
+        few.update(1, 1, slices={"country": country})
+    assert [slice_name(key) for key in few.slices()] == ["country=PT", f"country={OTHER}"]
+    assert few.slices_overflowed == 1
 
 
 def test_the_report_puts_the_worst_first() -> None:
     ev = se.Evaluator(slices=("country",))
     for country, right, wrong in [("PT", 9, 1), ("DE", 5, 5), ("FR", 1, 0), ("ES", 3, 1)]:
-        n = right + wrong
-        ev.update_many(
-            [True] * n, [True] * right + [False] * wrong, slices={"country": [country] * n}
-        )
+        column = {"country": [country] * (right + wrong)}
+        ev.update_many([True] * (right + wrong), [1] * right + [0] * wrong, slices=column)
     ev.update(False, False, slices={"country": "IT"})
 
     def order(metric: str, **options: Any) -> list[str]:
-        rows = ev.slice_report(metric, **options).rows
-        return [str(row.slice[0][1]) for row in rows]
+        return [str(row.slice[0][1]) for row in ev.slice_report(metric, **options).rows]
 
-    assert order("accuracy") == ["DE", "ES", "PT", "FR", "IT"]
     assert order("recall") == ["DE", "ES", "PT", "FR", "IT"]  # the last is undefined
     assert order("error_rate") == ["DE", "ES", "PT", "FR", "IT"]
-    assert order("accuracy", worst=2) == ["DE", "ES"]
-    assert order("accuracy", best=1) == ["IT"]
     assert order("accuracy", worst=1, best=1) == ["DE", "IT"]
     assert order("accuracy", worst=0) == []
     assert order("accuracy", worst=9, best=9) == ["DE", "ES", "PT", "FR", "IT"]
@@ -103,18 +82,13 @@ def test_the_report_puts_the_worst_first() -> None:
 def test_what_is_no_slice() -> None:
     """The frozen texts of errors hold the other calls."""
     for bad, message in [
-        (
-            (("country", "model"), ("model", "country")),
-            "slices: expected each combination once, in whichever order, got .'model', 'country'",
-        ),
+        ((("c", "m"), ("m", "c")), "slices: expected each combination once, in whichever order"),
         ((("country", "country"),), "slices: expected each name once"),
         (("",), "slices: expected names"),
     ]:
         with pytest.raises(InputError, match=message):
             se.Evaluator(slices=bad)  # type: ignore[arg-type]
     ev = se.Evaluator(slices=("country",))
-    with pytest.raises(InputError, match=r"or None, got .'PT'. of type list"):
-        ev.update(1, 1, slices={"country": ["PT"]})
     with pytest.raises(InputError, match=re.escape("slices['country'][1]: expected a str")):
         ev.update_many([1, 1], [1, 1], slices={"country": ["PT", ["DE"]]})
     with pytest.raises(InputError, match=re.escape("slices['country'][2]: expected a value other")):
@@ -171,49 +145,30 @@ def test_an_old_state_may_hold_a_number_and_its_text(window: Any) -> None:
 
 
 NO_TIME = np.datetime64("NaT", "s")
-GAPS: list[Any] = [None, math.nan, np.nan, np.float64("nan"), NO_TIME, pd.NA, pd.NaT]
-
-
+GAPS: list[Any] = [None, math.nan, np.float64("nan"), NO_TIME, pd.NA, pd.NaT]
 ABSENT = object()
 
 
-@settings(max_examples=60)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([*GAPS, "PT", "DE", "7", 7, ABSENT]),
-            st.sampled_from([*GAPS, "a", 1, "1", ABSENT]),
-            st.booleans(),
-        ),
-        min_size=1,
-        max_size=14,
-    ),
-    st.sampled_from(WINDOWS),
-    st.integers(1, 8),
-)
-def test_an_event_without_a_slice_value_counts_in_the_total(
-    rows: list[tuple[Any, Any, bool]], window: Any, most: int
-) -> None:
+@pytest.mark.parametrize("most", [2, 8])
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+def test_an_event_without_a_slice_value_counts_in_the_total(window: Any, most: int) -> None:
     one, many = opened(window, max_slices=most), opened(window, max_slices=most)
     plain = se.Evaluator(window=window, time_unit="s")
-    for second, (country, model, right) in enumerate(rows):
+    countries, models = [*GAPS, "PT", "7", 7, ABSENT, "DE"], ["a", ABSENT, 1, "1", *GAPS, "a"]
+    rights = [n % 3 == 0 for n in range(len(countries))]
+    for second, (country, model, right) in enumerate(zip(countries, models, rights, strict=True)):
         values = {"country": country, "model": model}
         values = {key: value for key, value in values.items() if value is not ABSENT}
         one.update(True, right, event_time=second, slices=values)
         plain.update(True, right, event_time=second)
-    gone = [[None if value is ABSENT else value for value in row[:2]] for row in rows]
-    many.update_many(
-        [True] * len(rows),
-        [row[2] for row in rows],
-        event_time=list(range(len(rows))),
-        slices={"country": [row[0] for row in gone], "model": [row[1] for row in gone]},
-    )
+    gone: Any = [[None if value is ABSENT else value for value in of] for of in (countries, models)]
+    columns = dict(zip(("country", "model"), gone, strict=True))
+    many.update_many([True] * 11, rights, event_time=list(range(11)), slices=columns)
     assert one.to_bytes() == many.to_bytes()
     assert one.retained["slices"] <= most + 2
     assert str(one.report()) == str(plain.report())
-    assert one["accuracy"] == plain["accuracy"]
     if not isinstance(window, se.Fading):
-        assert sum(n for key, n in supports(one).items() if len(key) == 1) == len(rows)
+        assert sum(n for key, n in supports(one).items() if len(key) == 1) == 11
     one._check()
 
 
@@ -222,19 +177,16 @@ def test_an_event_without_a_slice_value_counts_in_the_total(
     [
         (pd.Series([1, None, 2]), {1: 1, 2: 1, MISSING: 1}),
         (pd.Series(["a", None, pd.NA], dtype="string"), {"a": 1, MISSING: 2}),
-        (pd.Series(["a", None], dtype=object), {"a": 1, MISSING: 1}),
         (pd.Series(pd.Categorical(["a", None])), {"a": 1, MISSING: 1}),
         (pd.array([2**62 + 1, None], dtype="Int64"), {2**62 + 1: 1, MISSING: 1}),
         (pa.array([2**62 + 1, None]), {2**62 + 1: 1, MISSING: 1}),
-        (pa.chunked_array([["a"], [None]]), {"a": 1, MISSING: 1}),
         (pa.array(["a", None]).dictionary_encode(), {"a": 1, MISSING: 1}),
         (pl.Series([2**62 + 1, None]), {2**62 + 1: 1, MISSING: 1}),
         (pl.Series(["a", None], dtype=pl.Categorical), {"a": 1, MISSING: 1}),
         (np.ma.array([1, 2], mask=[False, True]), {1: 1, MISSING: 1}),
-        (np.array([1.0, np.nan]), {1: 1, MISSING: 1}),
         (np.array(["a", None, float("nan")], dtype=object), {"a": 1, MISSING: 2}),
     ],
-    ids=range(13),
+    ids=range(10),
 )
 def test_every_column_type_may_have_gaps(column: Any, expected: dict[Any, int]) -> None:
     ev = se.Evaluator(slices=("v",))
@@ -244,20 +196,6 @@ def test_every_column_type_may_have_gaps(column: Any, expected: dict[Any, int]) 
     if any(value == MISSING for value in expected):
         with pytest.raises(InputError, match=re.escape("y_true[")):
             se.Evaluator("multiclass").update_many(column, [1] * len(column))
-
-
-def test_a_gap_is_reported_reverted_and_merged_under_its_name() -> None:
-    shards = [se.Evaluator(slices=DIMENSIONS) for _ in range(2)]
-    for ev in shards:
-        ev.update(1, 0, slices={"model": "a"})
-        ev.update(1, 1, slices={"country": "PT", "model": None})
-    merged = se.merge(shards)
-    assert merged["accuracy"] == 0.5
-    assert set(supports(merged)) == {("PT",), (MISSING,), (MISSING, "a"), ("PT", MISSING)}
-    assert "country=(missing), model=a" in str(merged.slice_report("accuracy"))
-    merged.revert(1, 0, slices={"country": math.nan, "model": "a"})
-    assert supports(merged)[(MISSING,)] == 1
-    assert se.from_bytes(merged.to_bytes()).to_bytes() == merged.to_bytes()
 
 
 def test_a_revert_finds_its_slice_after_a_merge() -> None:
@@ -274,13 +212,6 @@ def test_a_revert_finds_its_slice_after_a_merge() -> None:
     with pytest.raises(InputError):
         merged.revert(0, 1, slices={"country": "b"})
     merged._check()
-    # The other way round the slice is there, and has had one event only.
-    merged = se.merge([shard("b"), shard("ab")])
-    merged.revert(0, 1, slices={"country": "b"})
-    before = merged.to_bytes()
-    with pytest.raises(InputError):
-        merged.revert(1, 1, slices={"country": "b"})
-    assert merged.to_bytes() == before
 
 
 def test_what_a_file_may_hold() -> None:
@@ -315,10 +246,3 @@ _KEYS = st.lists(st.tuples(_TEXT, _TEXT | st.integers(-9, 9)), min_size=1, max_s
 @settings(max_examples=200)
 def test_no_two_slices_have_one_name(one: SliceKey, other: SliceKey) -> None:
     assert (slice_name(one) == slice_name(other)) == (one == other)
-
-
-@given(_KEYS)
-def test_names_without_special_characters_are_as_they_were(key: SliceKey) -> None:
-    plain_key = tuple((n, v) for n, v in key if slice_value(v) == v)
-    if not any(mark in f"{n}{v}" for n, v in plain_key for mark in "\\,=' "):
-        assert slice_name(plain_key) == (", ".join(f"{n}={v}" for n, v in plain_key) or "total")

@@ -106,9 +106,6 @@ def test_lines_are_where_their_values_are() -> None:
     steps = Line(x[:2], y[:2], steps=True)
     found = points(read(draw(Picture("t", *look, (steps,)))), steps.color)
     assert np.allclose(found, [(0, 0), (0.25, 0), (0.25, 0.5)], atol=0.002)
-    down = Axis("y", (0.0, 1.0), reverse=True)
-    found = points(read(draw(Picture("t", look[0], down, (steps,)))), steps.color)
-    assert np.allclose(found, [(0, 1), (0.25, 1), (0.25, 0.5)], atol=0.002)
 
 
 def test_bars_begin_at_zero_and_cells_have_their_shade() -> None:

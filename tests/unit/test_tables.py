@@ -18,8 +18,6 @@ import pyarrow as arrow
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import streameval as se
@@ -128,7 +126,6 @@ def test_a_distributed_table_is_given_to_its_integration(
         ("narwhals", pandas.DataFrame({"label": [1], "score": [0.5]}), "tables"),
         ("pyarrow", arrow.table({"label": [1], "score": [0.5]}), "tables"),
         ("fsspec.core", "s3://bucket/a.csv", "remote"),
-        ("s3fs", "s3://bucket/a.csv", "s3"),
         ("gcsfs", "gs://bucket/*.csv", "gs"),
         ("aiohttp", "https://example.org/a.csv", "http"),
     ],
@@ -143,24 +140,18 @@ def test_a_missing_package_names_its_extra(
 
 FRAME = polars.DataFrame({"label": [1, 0, 1], "score": [0.1, 0.2, 0.3], "text": ["a", "b", "c"]})
 SCORED: Mapping[str, Any] = {"y_true": "label", "score": "score"}
-LISTS: Mapping[str, Any] = {
-    "y_true": "text", "proba": np.ones((3, 3)) / 3, "labels": list("abc")
-}  # fmt: skip
+LISTS: Mapping[str, Any] = {"y_true": "text", "proba": np.ones((3, 3)) / 3, "labels": list("abc")}
 
 # Of calls on the frame.
 CALLS: list[tuple[dict[str, Any], str]] = [
     ({**SCORED, "y_true": "labl"}, "column 'labl', got none among label, score, text; did you"),
     ({"score": "score"}, "none among label, score, text; name the column of the true labels with"),
     ({**SCORED, "y_true": 3}, "y_true: expected the name of a column, got 3"),
-    (
-        {"y_true": {"a": "label"}, "y_pred": "label", "task": "multilabel"},
-        "y_true: expected a field, or label=column,label=column, got a mapping; pass 'a=label'",
-    ),
+    ({"y_true": {"a": "label"}, "y_pred": "label", "task": "multilabel"}, "pass 'a=label'"),
     ({**SCORED, "score": "text"}, "finite number in column 'text', got a column of type large_s"),
     ({**SCORED, "y_true": "text"}, "the labels of 'text' are 'a', 'b', 'c'; give positive=LABEL"),
     ({"y_true": "label", "proba": "p_*"}, "expected columns named p_LABEL, for proba='p_*', got"),
     ({**LISTS, "proba": np.ones((4, 3)) / 3}, "proba: expected a row for each of the table's"),
-    ({**LISTS, "proba": np.ones((2, 3)) / 3}, "proba: expected a row for each of the table's"),
     ({**LISTS, "labels": ["a", "b"]}, "proba: expected 2 probabilities, of 'a', 'b', got 3"),
     ({**LISTS, "proba": ["p", "q"]}, "expected 3 fields, one for each of labels=, got 2: p, q"),
     ({**LISTS, "proba": {"a": 3}}, "proba: expected a column, 'prefix*', columns, or a mapping"),
@@ -173,28 +164,13 @@ DATA: list[tuple[object, str]] = [
     (FRAME.lazy().rename({"score": "scoer"}), "did you mean 'scoer'?"),
     ({"score": [1]}, "data: expected one column 'label', got none among score"),
     (FRAME.head(0), "data: expected at least one row, got none; correct the filter"),
-    (
-        arrow.dataset.dataset(arrow.table({"label": [], "score": []})),
-        "data: expected at least one row",
-    ),
     (42, "a DuckDB relation, a mapping name -> array, a path, or a list of paths, got 42"),
     (FRAME["label"], "got a polars.Series"),
     (np.ones((3, 2)), "got a numpy.ndarray"),
-    ({"label": [1, 0], "score": [1]}, "score: expected 2 values, one for each event, got 1"),
-    (
-        pandas.DataFrame({"label": [1, None, 0], "score": [1, 2, 3]}),
-        "label[1]: expected a label (text, an integer or true/false), got null; this event",
-    ),
-    (
-        pandas.DataFrame({"label": [1, "a", None], "score": [1, 2, 3]}),
-        "data: expected columns of one type each, got Could not convert 'a'",
-    ),
-    (polars.DataFrame({"label": [1, 0], "score": [1.0, np.nan]}), "score[1]: expected a finite"),
+    (pandas.DataFrame({"label": [1, None], "score": [1, 2]}), "label[1]: expected a label (text,"),
+    (pandas.DataFrame({"label": [1, "a"], "score": [1, 2]}), "columns of one type each, got Could"),
     (polars.DataFrame({"label": [1, 0], "score": [1.0, None]}), "a finite number, got null"),
-    (
-        arrow.table([[1], [0.1], [0.1]], names=["label", "score", "score"]),
-        "expected one column 'score', got 2 among label, score, score; rename one of",
-    ),
+    (arrow.table([[1], [0], [0]], ["label", "score", "score"]), "got 2 among label, score, score;"),
     ("abfs://bucket/a.csv", "a URL of a scheme whose package is installed, got abfs: "),
     ("nope://bucket/a.csv", "got nope: Protocol not known: nope; correct the scheme"),
     ("memory://none/a.csv", "memory://none/a.csv: expected a file, got no such file"),
@@ -216,78 +192,42 @@ def test_bad_input_is_refused_in_one_sentence() -> None:
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     """The frozen texts of bad records hold what is said of a line."""
-    texts = {"b.csv": "label,scor\n1,0.5\n", "d.txt": "", "e.jsonl": '{"label": 1}\n'}
-    for name, text in {**texts, "good.csv": "label,score\n1,0.5\n0,0.5\n"}.items():
-        (tmp_path / name).write_text(text)
-    calls: list[tuple[str, Mapping[str, Any], str]] = [
-        ("b.csv", SCORED, "b.csv: expected one column 'score', got none among label, scor; did"),
-        ("d.txt", SCORED, 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "tsv", '),
-        ("e.jsonl", {"y_true": "label", "proba": "p_*"}, "columns named p_LABEL, for proba='p_*'"),
-        (
-            "good.csv",
-            {"y_true": "label", "proba": np.ones((2, 2)) / 2},
-            "proba: expected the name of a field of the files",
-        ),
+    prefix, matrix = ({"y_true": "label", "proba": proba} for proba in ("p_*", np.ones((1, 2)) / 2))
+    calls: list[tuple[str, str, Mapping[str, Any], str]] = [
+        ("b.csv", "label,scor\n1,0.5\n", SCORED, "b.csv: expected one column 'score', got none"),
+        ("d.txt", "", SCORED, 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "t'),
+        ("e.jsonl", '{"label": 1}\n', prefix, "columns named p_LABEL, for proba='p_*'"),
+        ("good.csv", "label\n1\n", matrix, "proba: expected the name of a field of the files"),
     ]
-    for name, call, message in calls:
+    for name, text, call, message in calls:
+        (tmp_path / name).write_text(text)
         with pytest.raises(se.InputError) as caught:
             se.evaluate(tmp_path / name, **call)
         assert message in str(caught.value)
 
 
-COUNTED = st.lists(
-    st.tuples(
-        st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 3.5]),
-        st.integers(0, 1),
-        st.sampled_from("ab"),
-        st.integers(0, 12),
-    ),
-    min_size=1,
-    max_size=12,
-    unique_by=lambda row: row[:3],
-).filter(lambda rows: any(row[3] for row in rows))
-
-
-@settings(max_examples=40, deadline=None)
-@given(COUNTED, st.sampled_from([None, "roc_auc", ("log_loss", "f1")]))
-def test_counts_give_the_bytes_of_the_events(rows: list[Any], metrics: Any) -> None:
+@pytest.mark.parametrize("metrics", [None, "roc_auc", ("log_loss", "f1")])
+def test_counts_give_the_bytes_of_the_events(metrics: Any) -> None:
     ev = se.Evaluator(slices=("country",), metrics=metrics)
-    for score, label, country, count in rows:
+    scores, labels = [0.0, 0.25, 0.5, 0.5, 1.0, 3.5], [0, 1, 1, 0, 0, 1]
+    countries, counts = list("abaabb"), [3, 12, 1, 5, 0, 2]
+    for score, label, country, count in zip(scores, labels, countries, counts, strict=True):
         for _ in range(count):
             ev.update(label, score=score, slices={"country": country})
-    scores, labels, countries, counts = map(list, zip(*rows, strict=True))
     found = se.from_counts(scores, labels, counts, by={"country": countries}, metrics=metrics)
     assert found.to_bytes() == ev.to_bytes()
-
-
-def test_counts_of_labels() -> None:
-    ev = se.Evaluator(task="multiclass")
-    pairs = {("cat", "cat"): 3, ("cat", "dog"): 1, ("cow", "dog"): 2}
-    for (label, guess), count in pairs.items():
-        ev.update_many([label] * count, [guess] * count)
-    labels, guesses = zip(*pairs, strict=True)
-    counts = list(pairs.values())
-    found = se.from_counts(y_pred=list(guesses), label=list(labels), count=counts)
-    assert found.to_bytes() == ev.to_bytes()
-
-
-def test_counts_beyond_the_largest_weight() -> None:
-    ev = se.from_counts([0.9, 0.1, 0.5], [1, 0, 0], [2**61 + 1, 2**60, 0])
-    assert ev.confusion.total == 2**61 + 2**60 + 1
-    assert ev["roc_auc"] == 1.0
+    heavy = se.from_counts([0.9, 0.1, 0.5], [1, 0, 0], [2**61 + 1, 2**60, 0])
+    assert (heavy.confusion.total, heavy["roc_auc"]) == (2**61 + 2**60 + 1, 1.0)
 
 
 BAD_COUNTS: list[tuple[dict[str, Any], str]] = [
     ({"count": [1, -1]}, "count[1]: expected a whole number from 0, below 2**62, got -1; pass"),
     ({"count": [1, 1.5]}, "count[1]: expected a whole number from 0, below 2**62, got 1.5"),
-    ({"count": [1, 2**62]}, "count[1]: expected a whole number from 0, below 2**62, got 46"),
-    ({"count": [1, True]}, "count[1]: expected a whole number from 0, below 2**62, got True"),
     ({"count": [1.0, 2.0**60]}, "floats hold whole numbers to 2**53 only: cast it, CAST(... AS"),
     ({"count": [2**61] * 2, "label": [1, 1]}, "count[1]: expected weights of one class that"),
     ({"count": None}, "count: expected a column, got none; pass count="),
     ({"count": [0, 0]}, "data: expected at least one row, got none"),
     ({"score": None}, "score: expected scores, or y_pred=, got none"),
-    ({"score": [0.5]}, "score: expected 2 values, one for each event, got 1"),
     ({"label": [1, 2]}, "the labels of 'label' are 1, 2; give positive=2 or positive=1"),
     ({"by": {"score": ["a", "b"]}}, "by: expected another name for the slices, got 'score'"),
 ]
@@ -321,31 +261,17 @@ def test_decimals_are_numbers_in_events_as_in_tables() -> None:
     scores, weights = [Decimal("0.5"), Decimal("0.25")], [Decimal(2), Decimal("1.5")]
     want = se.Evaluator()
     want.update_many([1, 0], score=[0.5, 0.25], weight=[2, 1.5])
-    one_by_one, batch = se.Evaluator(), se.Evaluator()
-    batch.update_many([1, 0], score=scores, weight=weights)
-    for event in zip([1, 0], scores, weights, strict=True):
-        one_by_one.update(event[0], score=event[1], weight=event[2])
+    one_by_one = se.Evaluator()
+    batch = se.Evaluator().update_many([1, 0], score=scores, weight=weights)
+    for label, score, weight in zip([1, 0], scores, weights, strict=True):
+        one_by_one.update(label, score=score, weight=weight)
     frame = pandas.DataFrame({"y": [1, 0], "p": scores, "w": weights})
-    table = se.evaluate(frame, y_true="y", score="p", weight="w")
-    assert batch == one_by_one == table == want
+    assert se.evaluate(frame, y_true="y", score="p", weight="w") == batch == one_by_one == want
     for bad in ("NaN", "sNaN", "Infinity", "1e400"):
         with pytest.raises(se.errors.InputError, match="score: expected a finite number, got Dec"):
             want.update(1, score=Decimal(bad))
         with pytest.raises(se.errors.InputError, match="weight: expected a weight"):
             want.update(1, score=0.5, weight=Decimal(bad))
-
-
-@pytest.mark.parametrize("field", ["y_true", "y_pred", "score", "weight"])
-def test_a_duration_is_no_number(field: str) -> None:
-    durations = np.array([1, 0], dtype="timedelta64[s]")
-    event: dict[str, Any] = {"y_true": [1, 0], "y_pred": [1, 0], "score": [0.5, 0.2]}
-    event[field] = durations
-    ev = se.Evaluator()
-    with pytest.raises(InputError, match=rf"^{field}\[0\]: expected .*, got np.timedelta"):
-        ev.update_many(**event)
-    with pytest.raises(InputError, match=rf"^{field}: expected .*, got np.timedelta64\(1"):
-        ev.update(**{name: values[0] for name, values in event.items()})
-    assert ev.is_empty
 
 
 NAMES = ["spam", "toxic", "ad"]

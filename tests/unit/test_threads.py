@@ -36,18 +36,11 @@ def binary_events() -> list[dict[str, Any]]:
 def class_events() -> list[dict[str, Any]]:
     chance = random.Random(2)
     events = []
-    for n in range(EVENTS):
+    for event in binary_events():
         shares = [chance.randrange(1, 9) for _ in "abcd"]
         proba = {label: share / sum(shares) for label, share in zip("abcd", shares, strict=True)}
-        country = chance.choice(("PT", "DE"))
-        events.append(
-            {
-                "y_true": chance.choice("abcd"),
-                "proba": proba,
-                "event_time": float(n),
-                "slices": {"country": country},
-            }
-        )
+        del event["score"]
+        events.append({**event, "y_true": chance.choice("abcd"), "proba": proba})
     return events
 
 
@@ -57,9 +50,7 @@ CLASSES = ["accuracy", "f1_macro", "recall_macro", "cohen_kappa", "log_loss", "r
 
 def reads(names: list[str], window: object) -> dict[str, Callable[[se.Evaluator], Any]]:
     """Every public read, as plain data that can be compared."""
-    binary = names is BINARY
     found: dict[str, Callable[[se.Evaluator], Any]] = {
-        "values": lambda ev: [ev[name] for name in names[:1]],
         "value": lambda ev: ev.value("f1", average="macro"),
         "report": lambda ev: repr(ev.report(names)),
         "whole report": lambda ev: repr(ev.report()),
@@ -73,27 +64,21 @@ def reads(names: list[str], window: object) -> dict[str, Callable[[se.Evaluator]
         "labels": lambda ev: ev.labels,
         "retained": lambda ev: ev.retained,
         "arrivals": lambda ev: ev.arrivals,
-        "curve": lambda ev: json.dumps(ev.curve("roc" if binary else "calibration").to_dict()),
+        "curve": lambda ev: json.dumps(ev.curve("calibration").to_dict()),
+        **{name: lambda ev, name=name: repr(ev[name]) for name in names},
     }
-    for name in names:
-        found[name] = lambda ev, name=name: repr(ev[name])
-    if binary:
+    if names is BINARY:
         found["thresholds"] = lambda ev: repr(ev.thresholds("youden"))
     if isinstance(window, se.Panes):
         found["series"] = lambda ev: repr(ev.series("accuracy"))
     if not isinstance(window, se.Last):
-        found["operand"] = lambda ev: _into_another(ev)
+        found["operand"] = lambda ev: ev.emptied().merge(ev).to_bytes()
     return found
-
-
-def _into_another(ev: se.Evaluator) -> bytes:
-    other = ev.emptied()
-    other.merge(ev)
-    return other.to_bytes()
 
 
 WINDOWS: dict[str, Any] = {
     "all": None,
+    "fractions": None,
     "last": se.Last(10),
     "panes": se.Panes("40s", pane="10s", retain="80s"),
     "fading": se.Fading("50s"),
@@ -112,30 +97,24 @@ def outcome(read: Callable[[se.Evaluator], Any], ev: se.Evaluator) -> Any:
     [
         ("all", "binary", False), ("all", "multiclass", True), ("last", "binary", True),
         ("panes", "binary", True), ("panes", "multiclass", False), ("fading", "binary", False),
+        ("fractions", "binary", False),
     ],
 )  # fmt: skip
 def test_reads_beside_a_writer_see_whole_events_and_change_nothing(
     window: str, task: Any, sliced: bool
 ) -> None:
+    """What is read beside a writer is a value after some event; in the end nothing differs."""
     events = binary_events() if task == "binary" else class_events()
-    if not sliced:
-        for event in events:
-            del event["slices"]
     spec = WINDOWS[window]
     options: dict[str, Any] = {"task": task, "window": spec, "time_unit": "s"}
     if sliced:
         options["slices"] = ("country",)
+    else:
+        events = [{**event, "slices": None} for event in events]
     questions = reads(BINARY if task == "binary" else CLASSES, spec)
-    check_beside_readers(options, events, questions, rounds=2)
-
-
-def check_beside_readers(
-    options: dict[str, Any],
-    events: list[dict[str, Any]],
-    questions: dict[str, Callable[[se.Evaluator], Any]],
-    rounds: int,
-) -> None:
-    """What is read beside a writer is a value after some event; in the end nothing differs."""
+    if window == "fractions":  # which a compiled index hands to another, whose reads change it
+        events = [{**event, "weight": 0.5} for event in events]
+        questions = {name: questions[name] for name in ("roc_auc", "accuracy", "confusion")}
     twin = se.Evaluator(**options)
     # One question after the other, so that each state is first read beside the writer.
     prefixes: dict[str, set[str]] = {name: set() for name in questions}
@@ -145,54 +124,52 @@ def check_beside_readers(
         fresh = twin.copy()
         for name, read in questions.items():
             prefixes[name].add(repr(outcome(read, fresh)))
-    for seed in range(rounds):
-        ev, stop, faults = se.Evaluator(**options), threading.Event(), list[str]()
-
-        def ask(
-            names: list[str],
-            ev: se.Evaluator = ev,
-            stop: threading.Event = stop,
-            faults: list[str] = faults,
-        ) -> None:
-            try:
-                while not stop.is_set():
-                    for name in names:
-                        got = repr(outcome(questions[name], ev))
-                        if got not in prefixes[name]:
-                            faults.append(f"{name}: {got[:200]}")
-                            return
-            except BaseException as error:
-                faults.append(repr(error))
-
-        names, chance = list(questions), random.Random(seed)
-        orders = [chance.sample(names, len(names)) for _ in range(3)]
-        readers = [threading.Thread(target=ask, args=(order,)) for order in orders]
-        for reader in readers:
-            reader.start()
-        try:
-            for event in events:
-                ev.update(**event)
-        finally:
-            stop.set()
-            for reader in readers:
-                reader.join()
-        assert faults == []
+    for seed in range(2):
+        ev = se.Evaluator(**options)
+        assert faults_beside_readers(ev, events, questions, prefixes, seed) == []
         ev._check()
         assert ev.to_bytes() == twin.to_bytes()
         for name, read in questions.items():
             assert repr(outcome(read, ev)) == repr(outcome(read, twin)), name
 
 
-def test_fractional_weights_read_beside_a_writer() -> None:
-    # A compiled index hands these to a portable one inside, whose reads change it.
-    events = [{**event, "weight": 0.5} for event in binary_events()]
-    for event in events:
-        del event["slices"]
-    questions: dict[str, Callable[[se.Evaluator], Any]] = {
-        name: lambda ev, name=name: repr(ev[name])
-        for name in ("roc_auc", "accuracy", "average_precision")
-    }
-    check_beside_readers({}, events, questions, rounds=10)
+def faults_beside_readers(
+    ev: se.Evaluator, events: Any, questions: Any, prefixes: dict[str, set[str]], seed: int
+) -> list[str]:
+    stop, faults = threading.Event(), list[str]()
+
+    def ask(names: list[str]) -> None:
+        try:
+            while not stop.is_set():
+                for name in names:
+                    got = repr(outcome(questions[name], ev))
+                    if got not in prefixes[name]:
+                        faults.append(f"{name}: {got[:200]}")
+                        return
+        except BaseException as error:
+            faults.append(repr(error))
+
+    names, chance = list(questions), random.Random(seed)
+    orders = [chance.sample(names, len(names)) for _ in range(3)]
+    readers = [threading.Thread(target=ask, args=(order,)) for order in orders]
+    for reader in readers:
+        reader.start()
+    try:
+        for event in events:
+            ev.update(**event)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    return faults
+
+
+def run_all(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 @pytest.mark.parametrize("window", [None, se.Last(200), se.Panes("1h", pane="1m")])
@@ -207,11 +184,7 @@ def test_threads_that_feed_one_evaluator_lose_no_event(window: Any) -> None:
             ev.update(n % 3 == 0, score=score, event_time=1e9)
             assert ev["accuracy"] >= 0
 
-    threads = [threading.Thread(target=feed, args=(score,)) for score in scores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all([threading.Thread(target=feed, args=(score,)) for score in scores])
     ev._check()
     if isinstance(window, se.Last):
         assert ev.retained["events"] == 200
@@ -231,15 +204,8 @@ def test_two_threads_merge_each_other_s_evaluators_without_a_deadlock() -> None:
         for _ in range(20):
             into.merge(other, allow_overlap=True)
 
-    threads = [
-        threading.Thread(target=merge, args=pair, daemon=True)
-        for pair in ((left, right), (right, left))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert not any(thread.is_alive() for thread in threads)
+    pairs = (left, right), (right, left)
+    run_all([threading.Thread(target=merge, args=pair, daemon=True) for pair in pairs])
     left._check()
     right._check()
 
@@ -272,11 +238,7 @@ def test_a_child_of_a_fork_beside_writers_has_whole_events() -> None:
                     signal.alarm(60)
                     ev.update(**events[0])
                     ev._check()
-                    done = [threading.Thread(target=ev.report) for _ in range(2)]
-                    for thread in done:
-                        thread.start()
-                    for thread in done:
-                        thread.join()
+                    run_all([threading.Thread(target=ev.report) for _ in range(2)])
                     whole = sum(view["support"] for view in ev.slices().values())
                     code = 0 if whole == ev["support"] else 2
                 finally:

