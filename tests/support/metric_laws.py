@@ -1,8 +1,7 @@
 """Which invariance holds for which metric: the table, and what each law means.
 
 A row's default parameters are meant. A law that a metric's line does not name
-is claimed *not* to hold, and a counterexample is looked for: so a wrong line
-fails either way, and no law passes because it is never put to the test.
+is not promised.
 
     order      the events in another order, also at once, give the same bits
     scale      every weight times three gives the same value (of a confusion, the same bits),
