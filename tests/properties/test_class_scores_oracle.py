@@ -200,43 +200,6 @@ def test_any_calls_leave_the_scores_of_the_events(signed: bool, seed: int) -> No
     state._check()
 
 
-@pytest.mark.parametrize("signed", [False, True])
-@settings(max_examples=25)
-@given(seed=st.integers(0, 2**32))
-def test_zeros_of_fractional_weights_are_those_of_the_events(signed: bool, seed: int) -> None:
-    rng = random.Random(seed)
-
-    def some_events(n: int, weights: list[float]) -> list[Event]:
-        events = (random_event(rng, signed=signed) for _ in range(n))
-        return [(y, scores, rng.choice(weights)) for y, scores, _ in events]  # type: ignore[misc]
-
-    state, columns = ClassScores(probabilities=not signed), Columns()
-    for n in range(12):
-        # Sums of these are exact; and the lightest is no more than a 10⁻¹³ part of the heaviest.
-        weights = [1, 2] if n < rng.choice([0, 3]) else [0.5, 1, 2.0**-10, 2.0**33 + 0.5]
-        some = some_events(rng.randint(1, 9), weights)
-        call = rng.choice(["update", "batch", "merge", "restore"])
-        if call == "update":
-            for event in some:
-                state.update(*event)
-        elif call == "batch":
-            state.update_many(batch_of(some, signed=signed))
-        else:
-            other = ClassScores(probabilities=not signed)
-            other.update_many(batch_of(some, signed=signed))
-            if call == "restore":
-                other = ClassScores.from_state(other.to_state()).copy()
-            state.merge(other)
-        columns.add(some)
-        if rng.random() < 0.3:
-            state._check()
-    for column, true in itertools.product(LABELS, repeat=2):
-        expected = sorted((s, w) for s, w in columns.scores(column, true) if w)
-        scores, weight = state.column_scores(column, true)
-        assert list(zip(scores.tolist(), weight.tolist(), strict=True)) == expected
-    state._check()
-
-
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32), read_often=st.booleans())
 def test_the_mean_at_hand_is_the_metric(seed: int, read_often: bool) -> None:

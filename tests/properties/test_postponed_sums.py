@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import weakref
 from typing import Any
 
 import numpy as np
@@ -70,13 +68,15 @@ def _any_way(rng: random.Random, evaluator: se.Evaluator, events: list[Event]) -
         else:
             for event in part:
                 _one(evaluator, event)
-        act = rng.randrange(4)
+        act = rng.randrange(3)
         if act == 0:
             evaluator[rng.choice(SUMS)]
         elif act == 1:
             evaluator = se.from_bytes(evaluator.to_bytes())
-        elif act == 2:
-            evaluator._check()
+        elif evaluator.options["window"]["kind"] != "panes":  # which count what has arrived
+            _one(evaluator, part[0])
+            evaluator.revert(**part[0], slices=_half(part[0]))
+        evaluator._check()
     return evaluator
 
 
@@ -111,29 +111,6 @@ def test_any_way_to_a_bounded_evaluator_gives_one_content_and_exact_sums(window:
                     assert found == wanted or np.isnan([found, wanted]).all()
 
 
-def test_an_event_taken_back_is_taken_out_of_the_sums_on_both_sides_of_the_limit():
-    rng = random.Random(1)
-    events = [event for event in _events(rng, 1500) if event["score"] >= 0]
-    for size in (600, 1500):
-        ev, kept = se.Evaluator(max_scores=LIMIT), se.Evaluator(max_scores=LIMIT)
-        for number, event in enumerate(events[:size]):
-            plain = {key: event[key] for key in ("y_true", "score", "weight")}
-            ev.update(**plain)
-            kept.update(**plain)
-            if number % 3 == 0:
-                ev["log_loss"]
-        for event in events[:size:2]:
-            plain = {key: event[key] for key in ("y_true", "score", "weight")}
-            ev.revert(**plain)
-            kept.revert(**plain)
-        assert ev.to_bytes() == kept.to_bytes()
-        remaining = se.Evaluator()
-        for event in events[1:size:2]:
-            remaining.update(event["y_true"], score=event["score"], weight=event["weight"])
-        assert [ev[name] for name in SUMS] == [remaining[name] for name in SUMS]
-        ev._check()
-
-
 def test_the_sums_are_written_where_the_index_is_coarse_and_ignored_where_it_is_not():
     few, many = se.Evaluator(max_scores=LIMIT), se.Evaluator(max_scores=LIMIT)
     for number in range(2000):
@@ -149,25 +126,3 @@ def test_the_sums_are_written_where_the_index_is_coarse_and_ignored_where_it_is_
     del coarse["window"]["probability"]
     with pytest.raises(StateError, match="expected probability beside coarsened scores"):
         se.Evaluator.from_state(coarse)
-
-
-def test_a_bounded_evaluator_is_freed_without_a_look_for_cycles():
-    ev = se.Evaluator(max_scores=LIMIT)
-    ev.update(True, score=0.5)
-    states = weakref.ref(ev._windows.total.current())
-    gc.disable()
-    try:
-        del ev
-        assert states() is None
-    finally:
-        gc.enable()
-
-
-def test_a_merge_derives_nothing_in_its_operand():
-    one, other, empty = (se.Evaluator(max_scores=LIMIT) for _ in range(3))
-    other.update(True, score=0.5)
-    one.merge(other)
-    one.merge(empty)
-    assert empty.is_empty
-    for evaluator in (one, other, empty, se.from_bytes(empty.to_bytes())):
-        assert evaluator._windows.total.current().derived == ()
