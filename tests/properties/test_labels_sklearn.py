@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval import metrics
-from streameval.evaluator.view import View
 from streameval.metrics import find
 from streameval.states.confusion import ConfusionCounts
 
@@ -51,23 +50,6 @@ def in_panes(rows, options):
     return fed(rows, options, se.Panes("1h"), event_time=0.0)
 
 
-def in_frozen_panes(rows, options):
-    ev = fed(rows, options, se.Panes("2h", pane="1h", retain="5h"), event_time=0.0)
-    first = options["labels"][0]
-    ev.update(first, first, event_time=3600.0 * 2)
-    return View(_PaneOf(ev), ev._context)
-
-
-class _PaneOf:
-    """The oldest pane of an evaluator as a window of its own."""
-
-    def __init__(self, ev):
-        self.state_set = ev._windows.total.state_set_from(0)
-
-    def current(self):
-        return self.state_set
-
-
 def among_the_last(rows, options):
     first = options["labels"][0]
     return fed([(first, first, 1), *rows], options, se.Last(len(rows)))
@@ -77,7 +59,7 @@ def faded(rows, options):
     return fed(rows, options, se.Fading("1h"), event_time=0.0)
 
 
-ROUTES = [of_a_slice, in_panes, in_frozen_panes, among_the_last, faded]
+ROUTES = [of_a_slice, in_panes, among_the_last, faded]
 
 
 def declared(data, undefined):

@@ -190,34 +190,6 @@ def test_scikit_learn(n: int, weights: str | None) -> None:
         assert ev.value("mean_pinball_loss", alpha=alpha) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_sums_of_any_size_are_taken_back_to_the_bit() -> None:
-    """Numbers that differ by 10³⁰, and the bits of those that remain."""
-    rng = np.random.default_rng(3)
-    n = 4_000
-    size = 10.0 ** rng.uniform(-15, 15, 2 * n)
-    true, predicted = rng.normal(size=2 * n) * size, rng.normal(size=2 * n) * size
-    every, rest = (
-        se.Evaluator(task="regression", intervals=True).update_many(true[:k], predicted[:k])
-        for k in (2 * n, n)
-    )
-    gone = se.Evaluator(task="regression", intervals=True)
-    gone.update_many(true[n:], predicted[n:])
-    for at in range(n, n + 50):
-        every.revert(true[at], predicted[at])
-        gone.revert(true[at], predicted[at])
-    for name in every._state_set.plan.stored:
-        getattr(every._state_set, name).merge(getattr(gone._state_set, name), -1)
-    assert every.to_bytes() == rest.to_bytes()
-    exact = sum(
-        (
-            Fraction(float(p)) - Fraction(float(y))
-            for y, p in zip(true[:n], predicted[:n], strict=True)
-        ),
-        Fraction(0),
-    )
-    assert every["mean_error"] == float(exact / n)
-
-
 def test_numbers_near_the_largest_float() -> None:
     ev = se.Evaluator(task="regression", metrics=[*ALL])
     ev.update_many([1e308, -8e307, 0.0], [0.9e308, -7e307, 1e-320])
