@@ -289,13 +289,13 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 
 # Tests of what is compiled.
 SANITIZED := \
+  tests/properties/test_auc_intervals.py \
   tests/properties/test_bounded_index.py \
   tests/properties/test_class_events.py \
   tests/properties/test_class_scores_oracle.py \
-  tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
-  tests/properties/test_laws_score_index.py \
+  tests/properties/test_laws_sums.py \
   tests/properties/test_sorted_batches.py \
   tests/properties/test_tallies.py \
   tests/unit/test_fast_path.py \
@@ -310,8 +310,8 @@ SANITIZED := \
 
 # Of these the tests of wide integers, which run again with those of two halves.
 SCHOOLBOOK := \
+  tests/properties/test_auc_intervals.py \
   tests/properties/test_class_events.py \
-  tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
   tests/unit/test_confusion_cells.py

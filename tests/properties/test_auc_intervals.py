@@ -1,10 +1,12 @@
-"""Intervals of the AUC: published numbers, and the definitions in fractions."""
+"""Intervals of the AUC: DeLong's sums in integers, published numbers, definitions in fractions."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.uncertainty.delong import logit_interval, newcombe_interval, sequence_factor
 from tests.support.aneurysms import aneurysms
 
+Event = tuple[bool, float, int]
 KINDS = list(dict.fromkeys((ReferenceScoreIndex, se.ScoreIndex)))
 SCORES = st.integers(0, 12).map(float)
 SHARES = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1e-9, 1 - 1e-9]), st.floats(0, 1))
@@ -49,6 +52,81 @@ def fed(positives: list[float], negatives: list[float]) -> se.Evaluator:
     ev = se.Evaluator()
     ev.update_many([1] * len(positives) + [0] * len(negatives), score=[*positives, *negatives])
     return ev
+
+
+# Sums of placements, squared -------------------------------------------------
+
+
+def by_pairs(events: Iterable[Event]) -> tuple[int, int]:
+    """Each placement twice over, squared: the loops of the definition."""
+    events = list(events)
+    sums = [0, 0]
+    for positive, score, weight in events:
+        placement = 0
+        for other, theirs, much in events:
+            if other != positive:
+                won = theirs < score if positive else theirs > score
+                placement += much * (2 * won + (theirs == score))
+        sums[not positive] += weight * placement**2
+    return sums[0], sums[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_up_to_the_limit_of_a_class(kind: type) -> None:
+    def of(events: list[Event]) -> Any:
+        groups = sorted({score for _, score, _ in events})
+        counts = [
+            [sum(w for p, s, w in events if p is side and s == at) for at in groups]
+            for side in (True, False)
+        ]
+        scores, positives, negatives = map(np.array, (groups, *counts))
+        form = {"scores": scores, "positives": positives, "negatives": negatives}
+        return kind.from_state({"exact": True, **form})  # type: ignore[attr-defined]
+
+    shares = [(True, 0.2, 2**61), (False, 0.2, 2**61 + 5), (True, 0.7, 2**60), (False, 0.9, 7)]
+    index = of(shares)
+    assert index.delong_sums() == by_pairs(shares)
+    # Kept from here on, at the full width of the integers.
+    more = [(True, 0.5, 2**53), (False, 0.1, 2**53), (True, 0.9, 3), (False, 0.7, 1)]
+    for event in more:
+        index.update(*event)
+    assert index.delong_sums() == by_pairs(shares + more)
+    room = 2**62 - 1 - index.positives
+    full = [(True, 0.4, room), (False, 0.1, 2**61 - 2**53 - 20)]
+    index.merge(of(full))
+    assert index.positives == 2**62 - 1
+    assert index.delong_sums() == by_pairs(shares + full + more)
+    for event in more:
+        index.revert(*event)
+    assert index.delong_sums() == by_pairs(shares + full)
+    index._check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_fractions_are_floats_and_do_not_depend_on_order(kind: type) -> None:
+    events = [(True, 0.3, 0.1), (False, 0.3, 0.7), (False, 0.1, 1.3), (True, 0.9, 0.2)]
+    first, second = kind(), kind()
+    for one, other in zip(events, events[::-1], strict=True):
+        first.update(*one)
+        second.update(*other)
+    assert first.delong_sums() == second.delong_sums()
+    assert [type(each) for each in first.delong_sums()] == [float, float]
+    assert first.delong_sums() == pytest.approx(by_pairs(events), rel=1e-12)  # type: ignore[arg-type]
+
+
+def test_the_window_of_the_last_events_keeps_them() -> None:
+    rng = np.random.default_rng(8)
+    ev = se.Evaluator(window=se.Last(300), metrics=["roc_auc"])
+    events: list[Event] = []
+    for n in range(2_000):
+        event = (bool(rng.random() < 0.3), round(float(rng.random()), 3), 1)
+        ev.update(event[0], score=event[1])
+        events.append(event)
+        if n == 500 or n % 97 == 0:
+            # The index itself, which the ring fills: no copy, whose sums would be new.
+            index = ev._windows.total.state_set.index
+            assert index.delong_sums() == by_pairs(events[-300:])
+            index._check()
 
 
 # The variance ---------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""The laws of all states, for sums: of probabilities and scores, label sets and numbers."""
+"""The laws of all states, for indices of scores and sums: of probabilities, label sets, numbers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,6 +26,8 @@ from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.prediction_histogram import PredictionHistogram
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
+from streameval.states.score_index import ScoreIndex
 from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.multiclass import ClassInput
 from streameval.tasks.multilabel import LabelSetInput
@@ -143,6 +146,11 @@ def read_moments(state: ScoreMoments) -> Any:
     ]
 
 
+def read_index(index: ScoreIndex) -> Any:
+    sums = [index.twice_u, index.positives, index.negatives]
+    return [*sums, index.distinct, index.delong_sums()]
+
+
 def exact_weight(state: Any) -> Any:
     return state.weight, state.exact
 
@@ -166,7 +174,8 @@ def scored(name: str, empty: Any, scores: Any, weights: Any, read: Any, **more: 
 BASE: dict[str, Any] = {"of_base": True}
 # Sums of float weights that are exact as well, to the bit; they are not reverted.
 FLOATS: dict[str, Any] = {"revert": None}
-ROUNDED: dict[str, Any] = {"same": assert_near, "excused": {"revert": "no float sum is undone"}}
+NOT_UNDONE: dict[str, Any] = {"excused": {"revert": "no float sum is undone"}}
+ROUNDED: dict[str, Any] = {"same": assert_near, **NOT_UNDONE}
 ANY = st.one_of(PROBABILITIES, SCORES)
 MARGINS = {"probabilities": False}
 CLASSES, ROWS = multiclass(WEIGHTS), several_scores(WEIGHTS)
@@ -199,6 +208,30 @@ SPECS = [
             ("class-scores-signed", partial(ClassScores, **MARGINS), read_scores, {}),
         )
     ),
+]
+
+HALF = 0.5
+# Few enough to tie often; neighbours in the last bit, subnormals and both ends.
+TIED = [0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 0.1, -7.25, 3.0, HALF, HALF / 2]
+TIED += [math.nextafter(HALF, 1.0), math.nextafter(HALF, 0.0), math.nextafter(HALF, 0.0) / 2]
+OF_INDEX = st.one_of(
+    st.sampled_from(TIED), st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1)
+)
+SPECS += [
+    scored(
+        f"{'index' if kind is ScoreIndex else 'reference index'}{name}",
+        *(kind, OF_INDEX, weights, read_index),
+        # An index that is not in use is not pickled.
+        pickled=kind is ScoreIndex,
+        **more,
+    )
+    for kind in dict.fromkeys((ReferenceScoreIndex, ScoreIndex))
+    for name, weights, more in (
+        # Of one, two, four and eight bytes, as the compiled index keeps them.
+        ("", st.sampled_from([1, 1, 1, 2, 3, 5, 300, 70_000, 2**40, 2**53]), {}),
+        # Weights that add without rounding, so that every order gives the same bits.
+        ("-fractions", st.sampled_from([1, 0.5, 1.5, 2]), NOT_UNDONE),
+    )
 ]
 
 OF_SETS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
