@@ -69,44 +69,36 @@ def test_micro_averages_pool_declared_classes_whose_columns_are_empty(kind: str)
     true, matrix = declared_events(rng, 60)
     weight = rng.integers(1, 5, 60) if kind == "whole" else rng.random(60) + 0.1
     options: dict[str, Any] = {"labels": DECLARED, "intervals": True, "slices": ("side",)}
-    whole, last, left, bounded = (
+    whole, left, last, fading, bounded = (
         se.Evaluator("multiclass", **more, **options)
-        for more in ({}, {"window": se.Last(7)}, {}, {"max_scores": 1024})
+        for more in ({}, {}, {"window": se.Last(7)}, {"window": se.Fading(8)}, {"max_scores": 1024})
     )
-    sides = [{"side": ("even", "odd")[n % 2]} for n in range(60)]
+    even = np.arange(60) % 2 == 0
     for n, (y, row) in enumerate(zip(true, matrix.tolist(), strict=True)):
         proba = {name: share for name, share in zip(DECLARED, row, strict=True) if share}
-        last.update(y, proba=proba, slices=sides[n])
-        (whole if n < 30 else left).update(y, proba=proba, weight=weight[n], slices=sides[n])
-    bounded.update_many(
-        true, proba=matrix, weight=weight, slices={"side": [one["side"] for one in sides]}
-    )
+        side = {"side": bool(even[n])}
+        for ev, by in ((last, 1), (fading, 1), (whole if n < 30 else left, weight[n])):
+            ev.update(y, proba=proba, weight=by, slices=side)
+    bounded.update_many(true, proba=matrix, weight=weight, slices={"side": even.tolist()})
     whole.merge(left)
-    even = np.arange(60) % 2 == 0
     for ev in (whole, se.from_bytes(whole.to_bytes()), whole.copy(), bounded):
         assert_micro(ev, true, matrix, weight)
-        assert_micro(
-            ev.slices()[(("side", "even"),)],
-            [y for y, kept in zip(true, even, strict=True) if kept],
-            matrix[even],
-            weight[even],
-        )
+        some = np.array(true)[even].tolist()
+        assert_micro(ev.slices()[(("side", True),)], some, matrix[even], weight[even])
     assert_micro(last, true[-7:], matrix[-7:])
+    assert_micro(fading, true, matrix, 2.0 ** (np.arange(-59, 1) / 8))
 
 
-def test_micro_averages_of_a_fading_window_and_of_cells_pool_declared_classes() -> None:
+def test_bounds_of_a_micro_average_pool_declared_classes() -> None:
     rng = np.random.default_rng(24)
     true, matrix = declared_events(rng, 3000)
-    fading = se.Evaluator("multiclass", labels=DECLARED, window=se.Fading(8), intervals=True)
-    fading.update_many(true[:60], proba=matrix[:60])
-    assert_micro(fading, true[:60], matrix[:60], 2.0 ** (np.arange(-59, 1) / 8))
-    fine = rng.dirichlet([1, 1, 1], 3000)
-    matrix[:, [1, 2, 4]] = fine
+    matrix[:, [1, 2, 4]] = rng.dirichlet([1, 1, 1], 3000)
     exact, coarse = (
-        se.Evaluator("multiclass", labels=DECLARED, max_scores=limit) for limit in (None, 1024)
+        se.Evaluator("multiclass", labels=DECLARED, max_scores=limit).update_many(
+            true, proba=matrix
+        )
+        for limit in (None, 1024)
     )
-    for ev in (exact, coarse):
-        ev.update_many(true, proba=matrix)
     bounds = coarse.bounds("roc_auc_micro")
     assert bounds.low <= exact["roc_auc_micro"] <= bounds.high
     assert bounds.width < 0.02
