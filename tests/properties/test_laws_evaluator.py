@@ -6,6 +6,7 @@ import enum
 import inspect
 import itertools
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -162,12 +163,25 @@ WINDOWS: dict[str, Any] = {
     "fading": se.Fading("10s"),
     "fading by count": se.Fading(4),
 }
-TASKS: dict[str, dict[str, Any]] = {
-    "binary": {"positive": "b"},
-    "limited": {"positive": "b", "max_scores": 1024, "intervals": True},
-    "labels": {"task": "multiclass"},
-    "multiclass": {"task": "multiclass", "intervals": True},
-    "scores": {"task": "multiclass", "labels": ["a", "b"], "probabilities": False},
+
+
+def halves(n: int) -> dict[str, float]:
+    return {"a": n % 5 / 4, "b": 1 - n % 5 / 4}
+
+
+# Options, and what event n predicts; not every event names every label.
+TASKS: dict[str, tuple[dict[str, Any], str, Callable[[str, int], Any]]] = {
+    "binary": ({"positive": "b"}, "score", lambda label, n: n % 5 / 4),
+    "limited": (
+        {"positive": "b", "max_scores": 1024, "intervals": True},
+        *("score", lambda label, n: n % 5 / 4),
+    ),
+    "labels": (SEVERAL, "y_pred", lambda label, n: "ab"[n % 2]),
+    "multiclass": (SEVERAL | KEPT, "proba", lambda label, n: halves(n) if n % 3 else {label: 1.0}),
+    "scores": (
+        SEVERAL | {"labels": ["a", "b"], "probabilities": False},
+        *("score", lambda label, n: halves(n)),
+    ),
 }
 ROWS = st.lists(
     st.tuples(st.sampled_from("ab"), st.sampled_from([0, 0.0, 1, 2]), st.integers(0, 90)),
@@ -175,30 +189,14 @@ ROWS = st.lists(
 )
 
 
-def prediction(task: str, label: str, n: int) -> dict[str, Any]:
-    share = (n % 5) / 4
-    if task in ("binary", "limited"):
-        return {"score": share}
-    if task == "labels":
-        return {"y_pred": "ab"[n % 2]}
-    # Not every event names every label.
-    shares = {"a": share, "b": 1.0 - share} if n % 3 or task == "scores" else {label: 1.0}
-    return {"score" if task == "scores" else "proba": shares}
-
-
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(max_examples=60)
-@given(
-    task=st.sampled_from([*TASKS]),
-    rows=ROWS,
-    extra=st.sampled_from("abz"),
-    sliced=st.booleans(),
-    several=st.booleans(),
-)
+@given(*(st.sampled_from([*TASKS]), ROWS, st.sampled_from("abz")), *(st.booleans(), st.booleans()))
 def test_weight_0_leaves_no_trace(
     window: str, task: str, rows: list[Any], extra: str, sliced: bool, several: bool
 ) -> None:
-    options = TASKS[task] | {"window": WINDOWS[window], "time_unit": "s"}
+    options, field, predicted = TASKS[task]
+    options = options | {"window": WINDOWS[window], "time_unit": "s"}
     options |= {"slices": ("k",)} if sliced else {}
     if several or window == "last":
         options.pop("max_scores", None)
@@ -207,30 +205,24 @@ def test_weight_0_leaves_no_trace(
     for n, (label, weight, time) in enumerate(rows):
         if not weight and task in ("labels", "multiclass"):
             label = extra  # which no other event may have
-        given_ = prediction(task, label, n)
-        if several:
-            given_ = {
-                name: {"champion": value, "challenger": value} for name, value in given_.items()
-            }
-        event = {"y_true": label, **given_, "weight": weight, "event_time": time}
+        value = predicted(label, n)
+        said = {"champion": value, "challenger": value} if several else value
+        event = {"y_true": label, field: said, "weight": weight, "event_time": time}
         events.append(event | ({"slices": {"k": f"{label}{n % 2}"}} if sliced else {}))
-    kept = [event for event in events if event["weight"]]
     one, batch, expected = make(), make(), make()
-    for event in kept:
-        expected.update(**event)
     for event in events:
         one.update(**event)
+        if event["weight"]:
+            expected.update(**event)
     if events:
         batch.update_many(**as_columns(events))
     for made in (one, batch):
         made._check()
         assert made.to_bytes() == expected.to_bytes()
-        assert made.labels == expected.labels
-        assert made.arrivals == expected.arrivals
+        assert (made.labels, made.arrivals) == (expected.labels, expected.arrivals)
     if window != "fading by count" and not (several and window == "last"):
-        for event in events:
-            if not event["weight"]:
-                one.revert(**event)
+        for event in [event for event in events if not event["weight"]]:
+            one.revert(**event)
         assert one.to_bytes() == expected.to_bytes()
 
 
