@@ -130,8 +130,8 @@ test-pythons:  ## demo and test-all on the newest Python that is here, test-port
 WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_task.py \
   tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
   tests/unit/test_state_refusals.py tests/unit/test_refusals.py \
-  tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
-  tests/properties/test_windows_oracle.py \
+  tests/unit/test_wrong_arguments.py tests/properties/test_metrics_labels.py tests/properties/test_laws_*.py \
+  tests/properties/test_windows_stateful.py \
   tests/cli/test_cli_evaluate.py::test_every_format_gives_what_the_evaluator_gives \
   tests/service/test_runner.py::test_bad_records_are_kept_and_replayed_after_a_fix
 
@@ -195,7 +195,7 @@ check: static test-all  ## linters, types and every test
 docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every example of its pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 	$(BIN)/python -m pytest -q -m docs tests/docs
-
+	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_reference_pages.py::test_the_readmes_commands_print_what_it_shows tests/unit/test_doctests.py -k "not docstrings"
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@! command -v actionlint >/dev/null || actionlint
 
@@ -289,13 +289,13 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 
 # Tests of what is compiled.
 SANITIZED := \
+  tests/properties/test_auc_intervals.py \
   tests/properties/test_bounded_index.py \
   tests/properties/test_class_events.py \
   tests/properties/test_class_scores_oracle.py \
-  tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
-  tests/properties/test_laws_score_index.py \
+  tests/properties/test_laws_sums.py \
   tests/properties/test_sorted_batches.py \
   tests/properties/test_tallies.py \
   tests/unit/test_fast_path.py \
@@ -310,8 +310,8 @@ SANITIZED := \
 
 # Of these the tests of wide integers, which run again with those of two halves.
 SCHOOLBOOK := \
+  tests/properties/test_auc_intervals.py \
   tests/properties/test_class_events.py \
-  tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
   tests/unit/test_confusion.py

@@ -1,4 +1,4 @@
-"""Certain bounds: the exact value lies between them, in every stream.
+"""Bounded evaluators: certain bounds of rankings, in every stream, and exact sums beside them.
 
 `make fuzz` runs the same check for many more streams.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,19 +109,7 @@ def test_every_metric_of_a_ranking_is_bounded_or_refused():
     rankings = {
         row.name for row in ROWS if {"index", "class_scores", "label_scores"} & set(row.states)
     }
-    refused = {row.name for row in ROWS if without_bounds(row)}
-    assert rankings == refused | set(BOUNDED)
-    assert refused == {
-        "eleven_point_average_precision",
-        "break_even",
-        "pr_gain_auc",
-        "quantile_calibration_error",
-        "average_precision_ovr",
-        "average_precision_ovr_weighted",
-        "average_precision_micro",
-        "average_precision_macro",
-        "average_precision_weighted",
-    }
+    assert rankings - {row.name for row in ROWS if without_bounds(row)} == set(BOUNDED)
     assert set(BOUNDED_CUTS) == set(CUT_POINTS)
 
 
@@ -131,13 +120,12 @@ def test_bounds_of_the_scores_of_labels(zeros: float) -> None:
     true = rng.random(scores.shape) < scores * 0.8
     scores[:, 0] = scores[:, 0].round(2)
     scores[rng.random(scores.shape) < zeros] = 0.0
-    evaluators = [
-        se.Evaluator(task="multilabel", labels=["a", "b", "c"], max_scores=most).update_many(
+    bounded, exact = (
+        se.Evaluator("multilabel", labels=list("abc"), max_scores=most).update_many(
             true, score=scores
         )
         for most in (1024, None)
-    ]
-    bounded, exact = evaluators
+    )
     for name in ("roc_auc_macro", "roc_auc_micro", "roc_auc_weighted"):
         bounds = bounded.bounds(name)
         assert 0 < bounds.width < 0.01
@@ -148,18 +136,13 @@ def test_bounds_of_the_scores_of_labels(zeros: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def events() -> tuple[np.ndarray, np.ndarray]:
+def pair() -> tuple[se.Evaluator, se.Evaluator]:
+    """A bounded evaluator and an exact one of the same events."""
     rng = np.random.default_rng(5)
     positive = rng.random(30_000) < 0.3
-    return positive, np.where(positive, rng.beta(3, 2, 30_000), rng.beta(2, 3, 30_000))
-
-
-@pytest.fixture(scope="module")
-def pair(events: tuple[np.ndarray, np.ndarray]) -> tuple[se.Evaluator, se.Evaluator]:
+    score = np.where(positive, rng.beta(3, 2, 30_000), rng.beta(2, 3, 30_000))
     bounded, exact = se.Evaluator(max_scores=2048), se.Evaluator()
-    for ev in (bounded, exact):
-        ev.update_many(events[0], score=events[1])
-    return bounded, exact
+    return bounded.update_many(positive, score=score), exact.update_many(positive, score=score)
 
 
 def test_an_evaluator_has_bounds_of_rankings_and_exact_values_of_the_rest(
@@ -190,14 +173,13 @@ def test_what_has_no_bounds_is_refused_and_never_approximated(
     bounded, _ = pair
     with pytest.raises(MetricError, match="pr_gain_auc has no certain bounds; of the metrics"):
         bounded.bounds("pr_gain_auc")
-    refused = [row.name for row in ROWS if without_bounds(row) and "binary" in row.tasks]
-    for row in bounded.report(refused):
-        assert math.isnan(bounded[row.metric])
-        assert "more than max_scores=2048, and the value has no certain bounds" in row.reason
-        assert bounded.value(row.metric, undefined=0.25) == 0.25
+    for row in bounded.report([r.name for r in ROWS if without_bounds(r) and "binary" in r.tasks]):
         interval = bounded.interval(row.metric)
+        assert math.isnan(bounded[row.metric])
         assert math.isnan(interval.value)
+        assert "more than max_scores=2048, and the value has no certain bounds" in row.reason
         assert interval.reason == row.reason
+        assert bounded.value(row.metric, undefined=0.25) == 0.25
     curve = bounded.curve("pr_gain")
     assert not len(curve.threshold)
     assert "no certain bounds" in curve.reason
@@ -213,16 +195,13 @@ def test_what_has_no_bounds_is_refused_and_never_approximated(
 
 def test_reports_have_bounds_where_scores_are_coarsened(pair: tuple[se.Evaluator, se.Evaluator]):
     bounded, exact = pair
-    rows = {row.metric: row for row in bounded.report()}
-    assert rows["roc_auc"].bounds == bounded.bounds("roc_auc")
-    assert rows["accuracy"].bounds is None
-    assert "bounds" in str(bounded.report())
-    bounds = bounded.bounds("roc_auc")
-    plain = bounded.report().to_dict()["metrics"]
+    bounds, report = bounded.bounds("roc_auc"), bounded.report()
+    rows = {row.metric: row.bounds for row in report}
+    assert (rows["roc_auc"], rows["accuracy"]) == (bounds, None)
+    plain = report.to_dict()["metrics"]
     assert plain["roc_auc"]["bounds"] == [bounds.low, bounds.high]
     assert "bounds" not in plain["accuracy"]
-    assert "bounds" not in str(exact.report())
-    assert all(row.bounds is None for row in exact.report())
+    assert ("bounds" in str(report), "bounds" in str(exact.report())) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -239,43 +218,30 @@ def test_windows_and_slices_hold_what_a_merge_of_shards_holds(
     """Panes are merged at the level of their union, also after one has left the window."""
     rng = np.random.default_rng(8)
     size = 12_000
-    options = {"max_scores": 1024, "window": window, "slices": ("country",), "time_unit": "s"}
     times = np.sort(rng.integers(10**9, 10**9 + 90, size))
-    countries = rng.choice(["PT", "SE"], size).tolist()
-    labels = ["a", "b", "c"]
-    true = rng.integers(0, 3, size)
+    countries, true = rng.choice(["PT", "SE"], size), rng.integers(0, 3, size)
     proba = rng.dirichlet([0.4] * 3, size)
-    if task == "binary":
-        options["positive"] = "a"
-    else:
-        options["labels"] = labels
+    kind: dict[str, Any] = {"positive": "a"} if task == "binary" else {"labels": list("abc")}
+    kind |= {"task": task, "window": window, "slices": ("country",), "time_unit": "s"}
 
-    def fed(ev: se.Evaluator, chosen: np.ndarray) -> se.Evaluator:
+    def fed(chosen: np.ndarray, ev: se.Evaluator) -> se.Evaluator:
         given = {"score": proba[chosen, 0]} if task == "binary" else {"proba": proba[chosen]}
-        y_true = [
-            labels[code] if task != "binary" else "ab"[int(code > 0)] for code in true[chosen]
-        ]
-        ev.update_many(
-            y_true,
-            event_time=times[chosen],
-            slices={"country": [countries[at] for at in chosen]},
-            **given,
-        )
-        return ev
+        labels = np.array(list("abb" if task == "binary" else "abc"))[true[chosen]].tolist()
+        where = {"country": countries[chosen].tolist()}
+        return ev.update_many(labels, event_time=times[chosen], slices=where, **given)
 
     name = "roc_auc" if task == "binary" else "roc_auc_ovr"
-    live = se.Evaluator(task=task, **options)
+    live, *shards = (se.Evaluator(**kind, max_scores=1024) for _ in range(4))
     for part in np.array_split(np.arange(size), 13):
-        fed(live, part)
-        assert live[name] >= 0  # keeps the merge of the panes from here on
-        assert all(view[name] >= 0 for view in live.slices().values())
+        fed(part, live)
+        # Keeps the merge of the panes from here on.
+        assert all(view[name] >= 0 for view in (live, *live.slices().values()))
     live._check()
-    shards = [fed(se.Evaluator(task=task, **options), np.arange(n, size, 3)) for n in range(3)]
-    merged = se.merge(shards)
+    merged = se.merge(fed(np.arange(n, size, 3), shard) for n, shard in enumerate(shards))
     assert merged.to_bytes() == live.to_bytes()
     assert se.from_bytes(live.to_bytes())[name] == live[name] == merged[name]
+    exact = fed(np.arange(size), se.Evaluator(**kind))
     bounds = live.bounds(name)
-    exact = fed(se.Evaluator(task=task, **{**options, "max_scores": None}), np.arange(size))
     assert bounds.width > 0
     assert bounds.low <= exact[name] <= bounds.high
     for key, view in live.slices().items():
@@ -304,18 +270,6 @@ def test_a_reverted_event_leaves_a_window_as_its_file_has_it():
     assert ev["roc_auc"] == se.from_bytes(ev.to_bytes())["roc_auc"]
 
 
-def test_a_pane_of_many_scores_leaves_a_window_without_a_trace():
-    window = se.Panes("100s", pane="10s")
-    ev = se.Evaluator(max_scores=1024, window=window, time_unit="s")
-    rng = np.random.default_rng(4)
-    for pane in range(15):
-        size = 5_000 if pane == 3 else 90
-        labels, scores = rng.random(size) < 0.5, rng.random(size)
-        ev.update_many(labels, score=scores, event_time=[10**9 + 10 * pane] * size)
-        assert (ev.bounds("roc_auc").width > 0) == (3 <= pane < 13)
-        ev._check()
-
-
 def test_a_limit_in_a_file_is_not_trusted(pair: tuple[se.Evaluator, se.Evaluator]):
     state = pair[0].to_state()
     for value, message in (
@@ -336,3 +290,113 @@ def test_a_state_is_24_bytes_a_score_of_the_limit_at_most():
         ev = se.Evaluator(max_scores=limit)
         ev.update_many(rng.random(size) < 0.5, score=rng.random(size))
         assert 12 * limit < len(ev.to_bytes()) <= 24 * limit + 1500
+
+
+# Sums beside a bounded index: derived while it holds every score, kept before it is coarsened ----
+
+LIMIT = 1024
+SUMS = ("log_loss", "brier_score", "expected_calibration_error", "binormal_auc")
+WINDOWS = (None, se.Panes("4h", pane="1h"), se.Fading(half_life="2h"))
+
+Event = dict[str, Any]
+
+
+def _events(rng: random.Random, size: int) -> list[Event]:
+    digits, outside = rng.choice((3, 17)), rng.choice((0, 0, 0.01))
+    return [
+        {
+            "y_true": rng.random() < 0.4,
+            "score": round(rng.random(), digits) if rng.random() >= outside else -3.0,
+            "weight": rng.choice((1, 1, 2)),
+            "event_time": (1_700_000_000 + rng.randrange(6 * 3_600)) * 1_000_000,
+        }
+        for _ in range(size)
+    ]
+
+
+def _evaluator(window: Any, limit: int | None, *, intervals: bool = False) -> se.Evaluator:
+    return se.Evaluator(
+        window=window, max_scores=limit, intervals=intervals, time_unit="us", slices=["half"]
+    )
+
+
+def _half(event: Event) -> dict[str, Any]:
+    return {"half": "low" if event["score"] < 0.5 else "high"}
+
+
+def _batch(evaluator: se.Evaluator, events: list[Event]) -> None:
+    columns = {key: np.array([event[key] for event in events]) for key in events[0]}
+    half = [_half(event)["half"] for event in events]
+    evaluator.update_many(**columns, slices={"half": np.array(half)})
+
+
+def _any_way(rng: random.Random, evaluator: se.Evaluator, events: list[Event]) -> se.Evaluator:
+    """The events in batches and one by one, with reads, copies and reverted events between them."""
+    at = 0
+    while at < len(events):
+        size = rng.choice((1, 3, 40, 400))
+        part = events[at : at + size]
+        at += size
+        if rng.random() < 0.5:
+            _batch(evaluator, part)
+        else:
+            for event in part:
+                evaluator.update(**event, slices=_half(event))
+        act = rng.randrange(3)
+        if act == 0:
+            evaluator[rng.choice(SUMS)]
+        elif act == 1:
+            evaluator = se.from_bytes(evaluator.to_bytes())
+        elif evaluator.options["window"]["kind"] != "panes":  # which count what has arrived
+            evaluator.update(**part[0], slices=_half(part[0]))
+            evaluator.revert(**part[0], slices=_half(part[0]))
+        evaluator._check()
+    return evaluator
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=["all", "panes", "fading"])
+def test_any_way_to_a_bounded_evaluator_gives_one_content_and_exact_sums(window: Any):
+    rng = random.Random(1)
+    # In order of time, so that lateness does not depend on the way.
+    events = sorted(_events(rng, 1500), key=lambda event: int(event["event_time"]))
+    intervals = rng.random() < 0.5
+    whole = _evaluator(window, LIMIT, intervals=intervals)
+    for event in events:
+        whole.update(**event, slices=_half(event))
+    ways = [_any_way(rng, whole.emptied(), events)]
+    cut = rng.randrange(len(events))
+    shards = [_any_way(rng, whole.emptied(), part) for part in (events[:cut], events[cut:])]
+    ways.append(se.merge([*reversed(shards)]))
+    exact = _evaluator(window, None, intervals=intervals)
+    _batch(exact, events)
+    for evaluator in [whole, *ways]:
+        assert evaluator.to_bytes() == whole.to_bytes()
+        assert evaluator == whole
+        evaluator._check()
+        for name in SUMS:
+            others = exact.slices()
+            pairs = [(view, others[key]) for key, view in evaluator.slices().items()]
+            for bounded, reference in [(evaluator, exact), *pairs]:
+                found, wanted = bounded[name], reference[name]
+                # A fading window's weights are fractions.
+                if isinstance(window, se.Fading):
+                    assert found == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+                else:
+                    assert found == wanted or np.isnan([found, wanted]).all()
+
+
+def test_the_sums_are_written_where_the_index_is_coarse_and_ignored_where_it_is_not():
+    few, many = se.Evaluator(max_scores=LIMIT), se.Evaluator(max_scores=LIMIT)
+    for number in range(2000):
+        many.update(number % 3 == 0, score=number / 2000)
+        if number < 1000:
+            few.update(number % 3 == 0, score=number / 2000)
+    exact, coarse = few.to_state(), many.to_state()
+    assert set(exact["window"]) == {"confusion", "index"}
+    assert set(coarse["window"]) == {"confusion", "index", "probability", "moments"}
+    # As written by a version that kept them from the start.
+    older = {**exact, "window": {**coarse["window"], **exact["window"]}}
+    assert se.Evaluator.from_state(older).to_bytes() == few.to_bytes()
+    del coarse["window"]["probability"]
+    with pytest.raises(StateError, match="expected probability beside coarsened scores"):
+        se.Evaluator.from_state(coarse)

@@ -28,22 +28,20 @@ from streameval.metrics.curves import (
     roc_curve,
 )
 from streameval.metrics.thresholds import threshold_table
-from streameval.states.class_scores import ClassScores
-from streameval.states.error_residuals import ResidualIndex
 from streameval.states.moments import ScoreMoments
 from streameval.states.prediction_histogram import LARGEST, PredictionHistogram
-from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex
 from tests.properties.test_metrics_ranking import (
     ANY,
     BOTH_CLASSES,
+    FOUR,
+    ONE_SIDED,
     TIED,
     Event,
     columns,
+    counts_at,
+    counts_falling,
     index_of,
 )
-
-FOUR = [(False, 0.1, 1), (False, 0.4, 1), (True, 0.35, 1), (True, 0.8, 1)]
 
 
 def assert_columns_equal(ours: Any, theirs: Any) -> None:
@@ -69,36 +67,27 @@ def test_curves_equal_scikit_learns(
     assert found.reason == ""
 
 
-@pytest.mark.parametrize(
-    ("events", "reason", "missing"),
-    [
-        ([], "no event has been counted yet", ("fpr", "tpr")),
-        ([(True, 0.5, 1)], "no negative event has been seen", ("fpr",)),
-        ([(False, 0.5, 1)], "no positive event has been seen", ("tpr",)),
-    ],
-)
-def test_roc_of_one_class_says_why(
-    events: list[Event], reason: str, missing: tuple[str, ...]
-) -> None:
-    curve = roc_curve(index_of(events))
-    assert curve.reason == reason
-    for name, column in curve.columns().items():
+@pytest.mark.parametrize(("events", "reason"), ONE_SIDED)
+def test_a_curve_of_one_class_says_why(events: list[Event], reason: str) -> None:
+    index = index_of(events)
+    curves = [roc_curve(index), det_curve(index), pr_gain_curve(index), threshold_table(index)]
+    assert {curve.reason for curve in curves} == {reason}
+    missing = ("fpr",) if "negative" in reason else ("tpr",) if events else ("fpr", "tpr")
+    for name, column in curves[0].columns().items():
         assert np.isnan(column).all() == (name in missing)
-    assert det_curve(index_of(events)).reason == reason
-    assert len(det_curve(index_of(events)).fpr) == 1
-    assert pr_gain_curve(index_of(events)).reason == reason
-    assert threshold_table(index_of(events)).reason == reason
-
-
-def test_precision_recall_needs_a_positive() -> None:
-    curve = precision_recall_curve(index_of([(False, 0.5, 1), (False, 0.6, 1)]))
-    assert curve.reason == "no positive event has been seen"
-    assert np.isnan(curve.recall).all()
-    assert curve.precision.tolist() == [0, 0, 1]
-    assert precision_recall_curve(index_of([(True, 0.5, 1)])).reason == ""
-    empty = precision_recall_curve(ScoreIndex())
-    assert (len(empty.precision), len(empty.threshold)) == (1, 0)
-    assert empty.reason == "no event has been counted yet"
+    assert len(curves[1].fpr) == 1
+    curve = precision_recall_curve(index)
+    assert curve.reason == ("" if "negative" in reason else reason)
+    assert np.isnan(curve.recall).all() == bool(curve.reason)
+    assert curve.precision.tolist() == [[1], [1, 1], [0, 1]][ONE_SIDED.index((events, reason))]
+    if "negative" in reason:
+        assert curves[0].to_dict() == {
+            "curve": "roc",
+            "reason": reason,
+            "fpr": [None, None],
+            "tpr": [0.0, 1.0],
+            "threshold": [None, 0.5],
+        }
 
 
 @settings(max_examples=60)
@@ -112,20 +101,14 @@ def test_threshold_table_counts_literally(events: list[Event], thresholds: list[
         assert table.threshold.tolist() == wanted
         assert len(table) == len(wanted)
         for row, threshold in enumerate(wanted):
-            counts = [
-                sum(
-                    w
-                    for positive, score, w in events
-                    if positive == truly and (score >= threshold) == called
-                )
-                for truly, called in ((True, True), (False, True), (True, False), (False, False))
-            ]
-            assert [column[row] for column in (table.tp, table.fp, table.fn, table.tn)] == counts
+            counts = counts_at(threshold, events)
+            found = tuple(column[row] for column in (table.tp, table.fp, table.fn, table.tn))
+            assert found == counts
             assert table.tpr[row] == counts[0] / (counts[0] + counts[2])
             assert table.fpr[row] == counts[1] / (counts[1] + counts[3])
 
 
-@pytest.mark.parametrize("bad", [math.nan, "0.5", None])
+@pytest.mark.parametrize("bad", [math.nan, "0.5"])
 def test_what_is_no_threshold_is_refused(bad: Any) -> None:
     with pytest.raises(MetricError, match="thresholds: expected numbers, got"):
         threshold_table(index_of(FOUR), [0.5, bad])
@@ -135,30 +118,17 @@ def test_what_is_no_threshold_is_refused(bad: Any) -> None:
 
 def pr_gain_literally(events: list[Event]) -> tuple[list[tuple[Fraction, Fraction]], Fraction]:
     """Points with recall gain ≥ 0 after adding the crossing, and the area under them."""
-    positives = sum(w for positive, _, w in events if positive)
-    negatives = sum(w for positive, _, w in events if not positive)
-    odds = Fraction(positives, negatives)
-    share = Fraction(positives, positives + negatives)
-    tp = fp = Fraction(0)
-    points: list[tuple[Fraction, Fraction]] = []
-
-    def gains(tp: Fraction, fp: Fraction) -> tuple[Fraction, Fraction]:
-        return 1 - odds * (positives - tp) / tp, 1 - odds * fp / tp
-
-    for threshold in sorted({score for _, score, _ in events}, reverse=True):
-        more_tp = sum(w for positive, score, w in events if positive and score == threshold)
-        more_fp = sum(w for positive, score, w in events if not positive and score == threshold)
-        target = share * positives
-        if tp < target < tp + more_tp:
-            part = (target - tp) / more_tp
-            points.append(gains(target, fp + part * more_fp))
-        tp, fp = tp + more_tp, fp + more_fp
+    rows = [counts for _, counts in counts_falling(events)]
+    positives, negatives = rows[0][2:]
+    odds, target = Fraction(positives, negatives), Fraction(positives**2, positives + negatives)
+    kept: list[tuple[Any, Any]] = []
+    for (tp0, fp0, *_), (tp, fp, *_) in pairwise(rows):
+        if tp0 < target < tp:
+            kept.append((target, fp0 + (target - tp0) / (tp - tp0) * (fp - fp0)))
         if tp >= target:
-            points.append(gains(tp, fp))
-    area = sum(
-        ((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points)),
-        Fraction(0),
-    )
+            kept.append((tp, fp))
+    points = [(1 - odds * (positives - tp) / tp, 1 - odds * fp / tp) for tp, fp in kept]
+    area = sum((x1 - x0) * (y0 + y1) for (x0, y0), (x1, y1) in pairwise(points)) / Fraction(2)
     return points, area
 
 
@@ -175,54 +145,6 @@ def test_pr_gain_curve_and_area(events: list[Event]) -> None:
     assert pr_gain_auc(index_of(events)) == pytest.approx(float(area), abs=1e-12)
 
 
-def every_curve() -> list[Any]:
-    index = index_of(FOUR)
-    sums = ProbabilitySums()
-    moments = ScoreMoments()
-    for positive, score, _ in FOUR:
-        sums.update(positive, score)
-        moments.update(positive, score)
-    several = ClassScores()
-    for true, cat in (("cat", 0.75), ("dog", 0.5), ("dog", 1.0)):
-        several.update(true, {"cat": cat, "dog": 1 - cat})
-    residuals, histogram = ResidualIndex(), PredictionHistogram()
-    for true, predicted in ((3.0, 2.5), (1.0, 2.5), (2.0, 2.0)):
-        residuals.update(true, predicted)
-        histogram.update(true, predicted)
-    states = {
-        "index": index,
-        "probability": sums,
-        "class_scores": several,
-        "residuals": residuals,
-        "prediction_histogram": histogram,
-    }
-    curves = [row.function(states[next(iter(row.states.values()))]) for row in CURVES.values()]
-    return [*curves, threshold_table(index, [0.5, math.inf]), binormal_roc(moments)]
-
-
-@pytest.mark.parametrize("curve", every_curve(), ids=lambda curve: type(curve).__name__)
-def test_a_curve_is_json_and_unpacks(curve: Any) -> None:
-    record = curve.to_dict()
-    assert json.loads(json.dumps(record, allow_nan=False)) == record
-    assert record["reason"] is None
-    assert record["curve"] in {*CURVES, "thresholds", "binormal_roc"}
-    assert list(record)[2:] == list(curve.columns())
-    assert [len(column) for column in curve] == [len(v) for v in list(record.values())[2:]]
-    with pytest.raises(AttributeError):
-        curve.reason = "mine"
-
-
-def test_infinity_and_nan_are_null_in_json() -> None:
-    record = roc_curve(index_of([(True, 0.5, 1)])).to_dict()
-    assert record == {
-        "curve": "roc",
-        "reason": "no negative event has been seen",
-        "fpr": [None, None],
-        "tpr": [0.0, 1.0],
-        "threshold": [None, 0.5],
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "task"), [(row.name, task) for row in CURVES.values() for task in row.states]
 )
@@ -232,7 +154,15 @@ def test_what_a_curve_reads_is_kept_as_its_refusal_says(name: str, task: str) ->
         Evaluator(task, metrics=[other]).curve(name)
     named = re.search(r"add '(\w+)' to metrics=", str(refused.value))
     assert named
-    assert Evaluator(task, metrics=[named[1]]).curve(name) is not None
+    curve = Evaluator(task, metrics=[named[1]]).curve(name)
+    record = curve.to_dict()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["curve"] in CURVES
+    assert record["reason"] == "no event has been counted yet"
+    assert list(record)[2:] == list(curve.columns())
+    assert [len(column) for column in curve] == [len(v) for v in list(record.values())[2:]]
+    with pytest.raises(AttributeError):
+        curve.reason = "mine"
 
 
 NUMBERS = st.one_of(st.floats(-9, 9), st.floats(-LARGEST / 2, LARGEST / 2), st.just(-LARGEST))
@@ -274,7 +204,10 @@ def moments_of(positives: list[float], negatives: list[float]) -> ScoreMoments:
 def test_binormal_model_is_that_of_the_moments() -> None:
     moments = moments_of([2.0, 9.0, 4.0], [-5.0, 3.0])
     model = binormal_model(moments)
-    assert model == pytest.approx(BinormalModel(5, np.std([2, 9, 4]), -1, 4), abs=1e-12)
+    deviation = float(np.std([2, 9, 4]))
+    assert model == pytest.approx(BinormalModel(5, deviation, -1, 4), abs=1e-12)
+    assert model.tpr(1.0) == pytest.approx(1 - NormalDist(5, deviation).cdf(1.0), abs=1e-12)
+    assert model.fpr(1.0) == pytest.approx(1 - NormalDist(-1, 4).cdf(1.0), abs=1e-12)
     auc = binormal_auc(moments)
     assert auc == model.auc()
     curve = binormal_roc(moments)
@@ -286,26 +219,21 @@ def test_binormal_model_is_that_of_the_moments() -> None:
 @pytest.mark.parametrize("far", [0.0, 1e9, -1e15])
 def test_binormal_auc_does_not_depend_on_how_far_the_scores_are_from_0(far: float) -> None:
     # Means that no float holds, of scores that are exact.
-    near = moments_of([1.0, 2.0, 4.0], [0.0, 1.0, 1.0])
     moments = moments_of([far + 1, far + 2, far + 4], [far, far + 1, far + 1])
-    assert binormal_auc(moments) == binormal_auc(near)
-    distance = (Fraction(7, 3) - Fraction(2, 3)) / Fraction(
-        math.hypot(np.std([1, 2, 4]), np.std([0, 1, 1]))
-    )
-    assert binormal_auc(moments) == pytest.approx(NormalDist().cdf(float(distance)), rel=1e-14)
+    distance = (7 / 3 - 2 / 3) / math.hypot(np.std([1, 2, 4]), np.std([0, 1, 1]))
+    assert binormal_auc(moments) == pytest.approx(NormalDist().cdf(distance), rel=1e-14)
 
 
 def test_binormal_without_spread_or_class_says_why() -> None:
-    flat = binormal_auc(moments_of([1.0, 1.0], [0.0]))
-    assert flat.reason.startswith("the scores of both classes are constant")
-    assert binormal_auc(moments_of([1.0, 1.0], [0.0]), undefined=0.5) == 0.5
-    assert binormal_auc(moments_of([1.0], [])).reason == "no negative event has been seen"
+    flat = moments_of([1.0, 1.0], [0.0])
+    assert binormal_auc(flat).reason.startswith("the scores of both classes are constant")
+    assert binormal_auc(flat, undefined=0.5) == 0.5
     assert binormal_auc(moments_of([], [])).reason == "no event has been counted yet"
-    assert binormal_roc(moments_of([1.0], [])).reason == "no negative event has been seen"
+    for read in (binormal_auc, binormal_roc):
+        assert read(moments_of([1.0], [])).reason == "no negative event has been seen"
+        wide = moments_of([1e308, -1e308], [1e308, -1e308])
+        assert "beyond the largest float" in read(wide).reason
     assert len(binormal_roc(moments_of([1.0], [])).fpr) == 0
     # One class without spread is a step.
     step = binormal_roc(moments_of([1.0, 1.0], [0.0, 1.0]), [0.5, 1.0, 1.5])
     assert step.tpr.tolist() == [1, 1, 0]
-    wide = moments_of([1e308, -1e308], [1e308, -1e308])
-    assert "beyond the largest float" in binormal_auc(wide).reason
-    assert "beyond the largest float" in binormal_roc(wide).reason

@@ -74,8 +74,7 @@ def checkpoint(to: Examples, steps: list[tuple[bool, dict[str, Any]]]) -> None:
     if counted:
         columns = {name: [event[name] for event in counted] for name in counted[0] if name != "id"}
         columns["time"] = np.array(columns["time"])
-        if "score" in columns:
-            columns["score"] = np.array(columns["score"])
+        columns |= {"score": np.array(columns["score"])} if "score" in columns else {}
         events = EventColumns(columns, range(len(counted)))  # type: ignore[arg-type]
         to.add(events, [event["id"] for event in counted])
     for adds, event in steps:
@@ -110,49 +109,41 @@ def test_each_list_is_that_of_its_definition(stream: Any) -> None:
     found = Examples(settings_of(task))
     checkpoint(found, steps)
     newest = max(event["time"] for _, event in steps)
+    current = {event["id"]: event["y_true"] for adds, event in steps if adds}
     for window, panes in ((Cumulative(), 99), (Panes("3m", pane="1m"), 3)):
-        width = MINUTE if panes == 3 else 0
-        oldest = newest // MINUTE - panes + 1
         lists: dict[Any, set[tuple[Any, ...]]] = defaultdict(set)
-        current = {event["id"]: event["y_true"] for adds, event in steps if adds}
         for _, event in steps:
+            true, when, name = event["y_true"], event["time"], event["id"]
             if task == "binary":
                 score = event["score"]
                 predicted = "spam" if score >= 0.5 else "other"
                 rank = score if predicted == "spam" else -score
             else:
                 score = rank = max(event["proba"].values())
-                predicted = max(
-                    LABELS, key=lambda label: (event["proba"][label], -LABELS.index(label))
-                )
-            right = event["y_true"] == predicted
-            cell = (event["y_true"], predicted)
-            lists[cell, "newest", 0].add((0, event["time"], event["id"], score))
-            bucket = event["time"] // width if width else 0
-            ranked = (-rank if right else rank, event["time"], event["id"], score)
-            lists[cell, "by_confidence", bucket].add(ranked)
+                predicted = next(label for label in LABELS if event["proba"][label] == score)
+            bucket = when // MINUTE if panes == 3 else 0
+            rank = -rank if true == predicted else rank
+            lists[true, predicted, "newest", 0].add((0, when, name, score))
+            lists[true, predicted, "by_confidence", bucket].add((rank, when, name, score))
         expected: dict[Any, list[Any]] = defaultdict(list)
-        for (cell, name, _), events in lists.items():
+        for (true, *cell, _), events in lists.items():
             # A corrected event keeps its place in the list, and is not shown.
-            expected[cell, name] += [
+            expected[true, *cell] += [
                 one
                 for one in sorted(events)[-2:]
-                if current[one[2]] == cell[0] and one[1] // MINUTE >= oldest
+                if current[one[2]] == true and one[1] // MINUTE > newest // MINUTE - panes
             ]
-        cells = found.cells(window, NAMES[task], newest, lambda time: True)  # type: ignore[arg-type]
         shown = {
-            ((cell["true"], cell["predicted"]), name): [
+            (cell["true"], cell["predicted"], name): [
                 (one["id"], one["score"]) for one in cell[name]
             ]
-            for cell in cells
+            for cell in found.cells(window, NAMES[task], newest, lambda time: True)  # type: ignore[arg-type]
             for name in ("newest", "by_confidence")
         }
-        assert shown == {
-            key: [(key_, score) for *_, key_, score in sorted(events, reverse=True)[:2]]
-            for key, events in expected.items()
-            if expected[key[0], "newest"] or expected[key[0], "by_confidence"]
-        }
-        assert all(len(events) <= 2 for events in shown.values())
+        for key in shown.keys() | expected.keys():
+            wanted = sorted(expected[key], reverse=True)[:2]
+            assert shown.get(key, []) == [(name, score) for *_, name, score in wanted]
+        assert all(shown[*key, "newest"] or shown[*key, "by_confidence"] for *key, _ in shown)
 
 
 @given(stream=streams(), cut=st.integers(0, 25))
@@ -170,29 +161,24 @@ def test_memory_is_bounded_and_the_bound_does_not_depend_on_the_split(
     assert sum(map(len, whole._lists.values())) <= 2 * 2 * 3
 
 
+def counted(found: Examples, columns: dict[str, Any], names: str) -> None:
+    columns["time"] = np.arange(1, len(names) + 1)
+    found.add(EventColumns(columns, range(len(names))), list(names))  # type: ignore[arg-type]
+
+
 def test_an_event_of_a_weight_of_0_and_a_score_that_is_not_given_are_no_examples() -> None:
     found = Examples(settings_of("multiclass"))
-    columns = {
-        "y_true": ["cat", "cat", "dog"],
-        "y_pred": ["fox", "fox", "dog"],
-        "weight": np.array([0.0, 1.0, 1.0]),
-        "time": np.array([1, 2, 3]),
-    }
-    found.add(EventColumns(columns, range(3)), ["a", "b", "c"])  # type: ignore[arg-type]
-    cells = found.cells(Cumulative(), {}, 3, lambda time: time < 3)
-    assert [
-        (c["true"], c["predicted"], [e["id"] for e in c["newest"]], c["by_confidence"])
-        for c in cells
-    ] == [("cat", "fox", ["b"], [])]
+    labels = {"y_true": ["cat", "cat", "dog"], "y_pred": ["fox", "fox", "dog"]}
+    counted(found, labels | {"weight": np.array([0.0, 1.0, 1.0])}, "abc")
+    (cell,) = found.cells(Cumulative(), {}, 3, lambda time: time < 3)
+    assert (cell["true"], cell["predicted"], cell["by_confidence"]) == ("cat", "fox", [])
+    assert [one["id"] for one in cell["newest"]] == ["b"]
 
 
 def test_probabilities_of_several_forms_are_those_of_each_row() -> None:
     shares = dict(zip(LABELS, (0.5, 0.25, 0.25), strict=True))
-    columns = {"y_true": ["dog", "cat"], "proba": [shares, list(shares.values())]}
-    events = EventColumns(columns | {"time": np.array([1, 2])}, range(2))  # type: ignore[arg-type]
-    together, apart = (Examples(settings_of("multiclass")) for _ in range(2))
-    together.add(events, ["a", "b"])
-    for row, name in enumerate("ab"):
-        apart.add(events.select(slice(row, row + 1)), [name])
-    found, wanted = (one.cells(Cumulative(), {}, 2, lambda _: True) for one in (together, apart))
+    mixed, alike = (Examples(settings_of("multiclass")) for _ in range(2))
+    for found, form in ((mixed, list(shares.values())), (alike, shares)):
+        counted(found, {"y_true": ["dog", "cat"], "proba": [shares, form]}, "ab")
+    found, wanted = (one.cells(Cumulative(), {}, 2, lambda _: True) for one in (mixed, alike))
     assert found == wanted != []

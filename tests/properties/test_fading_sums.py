@@ -24,28 +24,23 @@ SCORES = st.one_of(
 )
 
 
-@st.composite
-def events(draw: Any, moments: st.SearchStrategy[int]) -> Given:
-    score = draw(st.one_of(st.none(), SCORES))
-    true = draw(st.booleans())
-    predicted = draw(st.booleans()) if score is None else score >= 0.5
-    score = None if score is None else score + 0.0
-    weight = draw(st.sampled_from([1, 1, 1, 2, 7, 2**20]))
-    return Given(draw(moments), true, predicted, score, weight)
-
-
+WEIGHTS = st.sampled_from([1, 1, 1, 2, 7, 2**20])
 SHARES = st.lists(st.sampled_from([0, 0, 1, 2, 3, 5]), min_size=1, max_size=4).filter(any)
 
 
 @st.composite
+def events(draw: Any, moments: st.SearchStrategy[int]) -> Given:
+    score = draw(st.one_of(st.none(), SCORES.map(lambda score: score + 0.0)))
+    predicted = draw(st.booleans()) if score is None else score >= 0.5
+    return Given(draw(moments), draw(st.booleans()), predicted, score, draw(WEIGHTS))
+
+
+@st.composite
 def class_events(draw: Any, moments: st.SearchStrategy[int]) -> Given:
-    shares = draw(SHARES)
-    labels = draw(st.permutations("abcde"))[: len(shares)]
-    proba = {label: n / sum(shares) for label, n in zip(labels, shares, strict=True)}
-    weight = draw(st.sampled_from([1, 1, 1, 2, 7, 2**20]))
-    return Given(
-        draw(moments), draw(st.sampled_from("abc")), draw(st.sampled_from("abcde")), proba, weight
-    )
+    shares, labels = draw(SHARES), draw(st.permutations("abcde"))
+    proba = {label: n / sum(shares) for label, n in zip(labels, shares, strict=False)}
+    true, predicted = draw(st.sampled_from("abc")), draw(st.sampled_from("abcde"))
+    return Given(draw(moments), true, predicted, proba, draw(WEIGHTS))
 
 
 @st.composite
@@ -113,11 +108,12 @@ def follow(
     check(se.from_bytes(ev.to_bytes()), oracle)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
-    timed_calls(), st.sampled_from([["roc_auc"], ["accuracy", "f1"], ["log_loss"], None]),
+    timed_calls(),
+    st.sampled_from([["roc_auc"], ["accuracy", "f1"], ["log_loss"], None]),
     st.booleans(),
-)  # fmt: skip
+)
 def test_the_answers_are_those_of_all_events_anew(
     calls: list[tuple[str, Any]], metrics: list[str] | None, every: bool
 ) -> None:
@@ -130,17 +126,21 @@ def test_the_answers_are_those_of_all_events_anew(
         """Those that were counted: columns, and metrics of scores, need scores."""
         scored = by_columns or metrics in (["roc_auc"], ["log_loss"])
         run = [event for event in events if event.score is not None or not scored]
+        rows = [
+            {
+                "y_true": event.true,
+                "y_pred": event.predicted if event.score is None else None,
+                "score": event.score,
+                "weight": event.weight,
+                "event_time": event.moment,
+            }
+            for event in run
+        ]
         if by_columns and run:
-            ev.update_many(
-                [event.true for event in run],
-                score=[event.score for event in run],
-                weight=[event.weight for event in run],
-                event_time=[event.moment for event in run],
-            )
-        for event in run if not by_columns else ():
-            given = {"score": event.score, "weight": event.weight, "event_time": event.moment}
-            given["y_pred"] = event.predicted if event.score is None else None
-            (ev.revert if revert else ev.update)(event.true, **given)
+            names = rows[0].keys() - {"y_pred"}
+            ev.update_many(**{name: [row[name] for row in rows] for name in names})
+        for row in rows if not by_columns else ():
+            (ev.revert if revert else ev.update)(**row)
         return run
 
     follow(
@@ -148,7 +148,7 @@ def test_the_answers_are_those_of_all_events_anew(
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(timed_calls(class_events), st.booleans())
 def test_the_answers_of_several_classes_are_those_of_all_events_anew(
     calls: list[tuple[str, Any]], every: bool
@@ -193,11 +193,10 @@ def plain_calls(draw: Any) -> list[Given]:
     return run
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
-    plain_calls(), st.sampled_from([1, 2, 5, 40, "1h"]), st.integers(2, 30), st.booleans(),
-    st.booleans(),
-)  # fmt: skip
+    plain_calls(), st.sampled_from([1, 2, 5, 40, "1h"]), st.integers(2, 30), *[st.booleans()] * 2
+)
 def test_plain_events_are_counted_as_all_others_are(
     run: list[Given], half_life: Any, stride: int, sliced: bool, portable: bool
 ) -> None:

@@ -1,17 +1,26 @@
-"""Label metrics against scikit-learn, undefined values and declared labels included."""
+"""Label metrics against scikit-learn: of declared labels, of some labels, undefined values."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
+import numpy as np
 import pytest
 import sklearn.metrics as sk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.evaluator.view import View
+from streameval import metrics
+from streameval.metrics import find
+from streameval.states.confusion import ConfusionCounts
+
+LABELS = ["ant", "bee", "cow"]
+CLASS = st.sampled_from(LABELS)
+PAIRS = st.lists(st.tuples(CLASS, CLASS, st.integers(1, 4)), min_size=1, max_size=25)
+SUBSETS = st.permutations(LABELS).flatmap(lambda all_: st.integers(1, 3).map(lambda n: all_[:n]))
 
 
 @pytest.fixture(autouse=True)
@@ -41,23 +50,6 @@ def in_panes(rows, options):
     return fed(rows, options, se.Panes("1h"), event_time=0.0)
 
 
-def in_frozen_panes(rows, options):
-    ev = fed(rows, options, se.Panes("2h", pane="1h", retain="5h"), event_time=0.0)
-    first = options["labels"][0]
-    ev.update(first, first, event_time=3600.0 * 2)
-    return View(_PaneOf(ev), ev._context)
-
-
-class _PaneOf:
-    """The oldest pane of an evaluator as a window of its own."""
-
-    def __init__(self, ev):
-        self.state_set = ev._windows.total.state_set_from(0)
-
-    def current(self):
-        return self.state_set
-
-
 def among_the_last(rows, options):
     first = options["labels"][0]
     return fed([(first, first, 1), *rows], options, se.Last(len(rows)))
@@ -67,7 +59,7 @@ def faded(rows, options):
     return fed(rows, options, se.Fading("1h"), event_time=0.0)
 
 
-ROUTES = [of_a_slice, in_panes, in_frozen_panes, among_the_last, faded]
+ROUTES = [of_a_slice, in_panes, among_the_last, faded]
 
 
 def declared(data, undefined):
@@ -128,3 +120,118 @@ def test_declared_labels_are_classes_on_every_route(route, data):
         assert ev.confusion == plain.confusion
         assert repr(ev.report().rows) == repr(plain.report().rows)
         assert str(ev.classification_report()) == str(plain.classification_report())
+
+
+# Of some labels --------------------------------------------------------------
+
+
+def confusion_of(events: list[Any]) -> ConfusionCounts:
+    counts = ConfusionCounts()
+    for event in events:
+        counts.update(*event)
+    return counts
+
+
+@pytest.mark.parametrize("name", ["precision", "recall", "jaccard", "fbeta"])
+@settings(max_examples=10)
+@given(PAIRS, SUBSETS, st.sampled_from([0, 0.5, 1, 3, math.inf]), st.data())
+def test_averages_over_some_labels(name, events, labels, beta, data):
+    y_true, y_pred, weight = zip(*events, strict=True)
+    more = {"beta": beta} if name == "fbeta" else {}
+    average = data.draw(st.sampled_from(["macro", "micro", "weighted", None]))
+    options = {"labels": labels, "average": average, "sample_weight": weight, **more}
+    theirs = getattr(sk, f"{name}_score")(y_true, y_pred, zero_division=0.0, **options)
+    row = find(f"{name}_{average}") if average else find(name, None, None)
+    ours = row.bind(labels=labels, undefined=0.0, **more)(confusion_of(events))
+    if average is None:
+        assert list(ours) == labels
+        ours, theirs = list(ours.values()), theirs.tolist()
+    assert ours == pytest.approx(theirs, abs=1e-12)
+
+
+@settings(max_examples=30)
+@given(
+    PAIRS,
+    SUBSETS,
+    st.sampled_from([None, "linear", "quadratic"]),
+    st.sampled_from([None, "true", "pred", "all"]),
+)
+def test_kappa_and_the_confusion_of_some_labels_in_an_order(events, labels, weights, normalize):
+    counts = confusion_of(events)
+    y_true, y_pred, weight = zip(*events, strict=True)
+    options = {"labels": labels, "sample_weight": weight}
+    kappa = metrics.cohen_kappa(counts, weights=weights, labels=labels)
+    # scikit-learn has another value than nan where chance alone agrees always.
+    if any({t, p} <= {*labels} for t, p, _ in events) and not math.isnan(kappa):
+        expected = sk.cohen_kappa_score(y_true, y_pred, weights=weights, **options)
+        assert kappa == pytest.approx(expected, abs=1e-12)
+    if weights is not None:
+        named = find(f"cohen_kappa_{weights}").bind(labels=labels)(counts)
+        assert named == pytest.approx(kappa, nan_ok=True)
+    if not set(labels) & set(y_true):
+        return  # refused by scikit-learn
+    found = metrics.confusion_matrix(counts, labels=labels, normalize=normalize)
+    assert found.labels == labels
+    # nan here is 0 there.
+    expected = sk.confusion_matrix(y_true, y_pred, normalize=normalize, **options)
+    assert np.nan_to_num(found.matrix) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_share_of_nothing_is_nan_and_null():
+    counts = ConfusionCounts.from_matrix([[1, 0], [2, 0]], ["cat", "dog"])
+    matrix = metrics.confusion_matrix(counts, normalize="pred").to_dict()
+    assert matrix == {"labels": ["cat", "dog"], "matrix": [[1 / 3, None], [2 / 3, None]]}
+
+
+@settings(max_examples=30)
+@given(PAIRS, SUBSETS)
+def test_the_report_of_some_labels(events, labels):
+    y_true, y_pred, weight = zip(*events, strict=True)
+    ev = se.Evaluator("multiclass", undefined=0.0).update_many(y_true, y_pred, weight=weight)
+    options = {"labels": labels, "target_names": [label.upper() for label in labels]}
+    ours = ev.classification_report(**options, digits=3).to_dict()
+    expected = sk.classification_report(
+        y_true, y_pred, sample_weight=weight, output_dict=True, zero_division=0.0, **options
+    )
+    assert ours.keys() == expected.keys()
+    for name, row in expected.items():
+        assert ours[name] == pytest.approx(row, abs=1e-12)
+
+
+def test_the_digits_of_a_report():
+    ev = se.Evaluator(positive="spam")
+    ev.update_many(["spam", "ham", "ham"], ["spam", "spam", "ham"])
+    text = str(ev.classification_report(digits=2))
+    assert "0.67" in text
+    assert "0.667" not in text
+    # Binary evaluators count 0 and 1.
+    report = ev.classification_report(labels=["spam"], intervals=0.95)
+    assert list(report.rows) == ["spam"]
+    assert list(report.averages) == ["micro avg", "macro avg", "weighted avg"]
+    assert report.average_intervals is not None
+    assert report.accuracy is None
+
+
+@settings(max_examples=30)
+@given(PAIRS, st.lists(st.integers(0, 5), min_size=9, max_size=9))
+def test_expected_cost(events, numbers):
+    costs = {t: dict(zip(LABELS, numbers[3 * n :], strict=False)) for n, t in enumerate(LABELS)}
+    total = sum(weight for *_, weight in events)
+    paid = sum(weight * costs[true][pred] for true, pred, weight in events)
+    assert metrics.expected_cost(confusion_of(events), costs=costs) == paid / total
+
+
+def test_costs_are_by_the_users_labels():
+    ev = se.Evaluator(positive="spam")
+    ev.update_many(["spam", "ham", "ham", "ham"], ["ham", "spam", "ham", "ham"])
+    costs = {"spam": {"ham": 1}, "ham": {"spam": 5, "ham": 0.5}}
+    assert ev.value("expected_cost", costs=costs) == 7 / 4
+    missing = ev.value("expected_cost", costs={"spam": {"ham": 1}}, undefined=0)
+    assert missing.reason == "costs= has no cost of 'ham' predicted 'spam'"
+    for bad, message in (
+        ({"eggs": {"ham": 1}}, "costs: expected 'ham' or 'spam', got 'eggs'"),
+        ({"spam": {"ham": -1}}, "expected numbers of at least 0, got -1"),
+        ([[0, 1], [1, 0]], "expected a mapping from the true class"),
+    ):
+        with pytest.raises(se.MetricError, match=message):
+            ev.value("expected_cost", costs=bad)

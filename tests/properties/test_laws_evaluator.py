@@ -6,6 +6,7 @@ import enum
 import inspect
 import itertools
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -20,7 +21,6 @@ import streameval as se
 from streameval.evaluator.evaluator import Evaluator
 from streameval.states.state_set import StatePlan, StateSet
 from tests.support.laws import (
-    LAWS,
     StateSpec,
     assert_near,
     assert_same,
@@ -40,27 +40,19 @@ READ = {
     "multiclass": ("accuracy", "f1_macro", "cohen_kappa", "roc_auc_ovr", "roc_auc_micro"),
 }
 
+OF_DECLARED = ("recall_macro", "specificity_macro", "cohen_kappa_linear")
 LABEL_FREE = ("support", "positive_rate", "mean_score", "median_score")
 
 
-def one(names: tuple[str, ...], evaluator: Evaluator, event: tuple[Any, ...]) -> None:
-    evaluator.update(**dict(zip(names, event, strict=True)))
+def call(method: str, names: tuple[str, ...], ev: Evaluator, event: tuple[Any, ...]) -> None:
+    getattr(ev, method)(**dict(zip(names, event, strict=True)))
 
 
-def many(names: tuple[str, ...], evaluator: Evaluator, events: list[tuple[Any, ...]]) -> None:
-    evaluator.update_many(**dict(zip(names, columns(events, len(names)), strict=True)))
-
-
-def many_sliced(
-    names: tuple[str, ...], evaluator: Evaluator, events: list[tuple[Any, ...]]
-) -> None:
+def many(names: tuple[str, ...], ev: Evaluator, events: list[tuple[Any, ...]]) -> None:
     rows = dict(zip(names, columns(events, len(names)), strict=True))
-    rows["slices"] = {"country": [values["country"] for values in rows["slices"]]}
-    evaluator.update_many(**rows)
-
-
-def undo(names: tuple[str, ...], evaluator: Evaluator, event: tuple[Any, ...]) -> None:
-    evaluator.revert(**dict(zip(names, event, strict=True)))
+    if "slices" in rows:
+        rows["slices"] = {"country": [values["country"] for values in rows["slices"]]}
+    ev.update_many(**rows)
 
 
 def values(metrics: tuple[str, ...], evaluator: Evaluator) -> list[float | None]:
@@ -73,26 +65,23 @@ def spec(
     name: str,
     options: dict[str, Any],
     fields: dict[str, st.SearchStrategy[Any]],
-    metrics: tuple[str, ...],
+    metrics: tuple[str, ...] = (),
     **more: Any,
 ) -> StateSpec:
     names = tuple(fields)
+    timed: dict[str, Any] = {"same": same_events} if "event_time" in fields else {}
     return StateSpec(
         name=name,
         empty=partial(more.pop("kind", Evaluator), **options),
         events=st.tuples(*fields.values()),
-        update=partial(one, names),
-        update_many=partial(more.pop("many", many), names),
-        revert=partial(undo, names),
-        read=partial(values, metrics),
+        update=partial(call, "update", names),
+        update_many=partial(many, names),
+        revert=more.pop("revert", partial(call, "revert", names)),
+        read=partial(values, metrics or READ[options.get("task", "binary")]),
         max_events=6,
+        **timed,
         **more,
     )
-
-
-BINARY = {"y_true": st.sampled_from([True, False]), "score": SCORES, "weight": WEIGHTS}
-SLICES = {"slices": st.sampled_from([{"country": "PT"}, {"country": "DE"}])}
-TIMES = {"event_time": st.integers(1_700_000_000, 1_700_020_000)}
 
 
 def same_events(left: Any, right: Any) -> None:
@@ -104,9 +93,26 @@ def same_events(left: Any, right: Any) -> None:
     assert_same(left, right)
 
 
-def timed(window: Any, **options: Any) -> dict[str, Any]:
-    return {"window": window, "time_unit": "s", **options}
-
+# What evaluators are made of, and what events have.
+SPAM: dict[str, Any] = {"positive": "spam", "labels": LABELS}
+SEVERAL: dict[str, Any] = {"task": "multiclass"}
+DECLARED = {**SEVERAL, "labels": ["d", "b", "e", "a", "c"], "undefined": 0.5}
+KEPT, SLICED = {"intervals": True}, {"slices": ("country",)}
+PANES = {"window": se.Panes("1h", "10m", "6h", retain="8h"), "time_unit": "s"}
+LATE = {"window": se.Panes("2h", lateness="6h"), "time_unit": "s"}
+MINUTES, DAYS = ({"window": se.Fading(span), "time_unit": "s"} for span in ("15m", "7d"))
+BINARY = {"y_true": st.sampled_from([True, False]), "score": SCORES, "weight": WEIGHTS}
+CLASSES = {"y_true": st.sampled_from("abc"), "proba": SHARES}
+NAMED = {"y_true": st.sampled_from("abcd"), "y_pred": st.sampled_from("abcd")}
+OF_TWO = {"y_pred": st.sampled_from(LABELS), "score": SCORES}
+SLICES = {"slices": st.sampled_from([{"country": "PT"}, {"country": "DE"}])}
+TIMES = {"event_time": st.integers(1_700_000_000, 1_700_020_000)}
+WEIGHED, FLOATS = {"weight": WEIGHTS}, {"weight": st.sampled_from([1, 0.5, 1.5, 0.1])}
+LISTED = {"revert": "an empty slice is still listed"}
+STAY = {"revert": "panes stay, and the watermark"}
+NEWEST = {"revert": "the newest time stays"}
+NEARLY: dict[str, Any] = {"same": assert_near, "revert": None}
+PREDICTED: dict[str, Any] = {"kind": se.Predictions}
 
 SPECS = [
     StateSpec(
@@ -118,120 +124,36 @@ SPECS = [
         from_state=partial(StateSet.from_state, plan=StatePlan.everything("binary")),
         pickled=False,
     ),
-    spec(
-        "binary labels and scores",
-        {"positive": "spam", "labels": LABELS},
-        {"y_true": st.sampled_from(LABELS), "y_pred": st.sampled_from(LABELS), "score": SCORES},
-        READ["binary"],
-    ),
-    spec("binary with intervals", {"intervals": True}, BINARY, READ["binary"]),
-    spec(
-        "multi-class probabilities with intervals",
-        {"task": "multiclass", "intervals": True},
-        {"y_true": st.sampled_from("abc"), "proba": SHARES, "weight": WEIGHTS},
-        READ["multiclass"],
-    ),
-    spec(
-        "multi-class labels",
-        {"task": "multiclass"},
-        {"y_true": st.sampled_from("abcd"), "y_pred": st.sampled_from("abcd")},
-        READ["multiclass"][:3],
-    ),
-    spec(
-        "declared labels",
-        {"task": "multiclass", "labels": ["d", "b", "e", "a", "c"], "undefined": 0.5},
-        {"y_true": st.sampled_from("abcd"), "y_pred": st.sampled_from("abcd")},
-        ("recall_macro", "specificity_macro", "cohen_kappa_linear"),
-    ),
-    spec(
-        "slices",
-        {"slices": ("country",)},
-        {**BINARY, **SLICES},
-        READ["binary"],
-        many=many_sliced,
-        # A slice that was opened stays open.
-        excused={"revert": "an empty slice is still listed"},
-    ),
+    spec("binary labels and scores", SPAM, {"y_true": st.sampled_from(LABELS)} | OF_TWO),
+    spec("binary with intervals", KEPT, BINARY),
+    spec("multi-class probabilities with intervals", SEVERAL | KEPT, CLASSES | WEIGHED),
+    spec("multi-class labels", SEVERAL, NAMED, READ["multiclass"][:3]),
+    spec("declared labels", DECLARED, NAMED, OF_DECLARED),
+    spec("slices", SLICED, BINARY | SLICES, excused=LISTED),
     # Nothing is so late that it is dropped, in the whole or in a shard.
-    spec(
-        "panes",
-        timed(se.Panes("1h", "10m", "6h", retain="8h")),
-        {**BINARY, **TIMES},
-        READ["binary"],
-        same=same_events,
-        excused={"revert": "panes stay, and the watermark"},
-    ),
+    spec("panes", PANES, BINARY | TIMES, excused=STAY),
     spec(
         "panes of several classes in slices",
-        timed(se.Panes("2h", lateness="6h"), task="multiclass", slices=("country",)),
-        {"y_true": st.sampled_from("abc"), "proba": SHARES, **SLICES, **TIMES},
-        READ["multiclass"],
-        many=many_sliced,
-        same=same_events,
-        excused={"revert": "an empty slice is still listed"},
+        *(LATE | SEVERAL | SLICED, CLASSES | SLICES | TIMES),
+        excused=LISTED,
     ),
-    spec(
-        "fading in slices",
-        timed(se.Fading("15m"), slices=("country",)),
-        {**BINARY, **SLICES, **TIMES},
-        READ["binary"],
-        many=many_sliced,
-        same=same_events,
-        excused={"revert": "an empty slice is still listed"},
-    ),
-    spec(
-        "fading of several classes",
-        timed(se.Fading("7d"), task="multiclass"),
-        {"y_true": st.sampled_from("abc"), "proba": SHARES, **TIMES},
-        READ["multiclass"],
-        same=same_events,
-        excused={"revert": "the newest time stays"},
-    ),
-    spec(
-        "predictions",
-        {},
-        {"score": SCORES, "weight": WEIGHTS},
-        LABEL_FREE,
-        kind=se.Predictions,
-    ),
-    spec(
-        "predictions of two labels with intervals",
-        {"positive": "spam", "labels": LABELS, "intervals": True},
-        {"y_pred": st.sampled_from(LABELS), "score": SCORES, "weight": WEIGHTS},
-        LABEL_FREE,
-        kind=se.Predictions,
-    ),
+    spec("fading in slices", MINUTES | SLICED, BINARY | SLICES | TIMES, excused=LISTED),
+    spec("fading of several classes", DAYS | SEVERAL, CLASSES | TIMES, excused=NEWEST),
+    spec("predictions", {}, {"score": SCORES} | WEIGHED, LABEL_FREE, **PREDICTED),
+    spec("predictions of two labels", SPAM | KEPT, OF_TWO | WEIGHED, LABEL_FREE, **PREDICTED),
     spec(
         "predictions of several labels",
-        {"task": "multiclass"},
-        {"proba": SHARES, "weight": WEIGHTS},
-        ("support", "mean_confidence"),
-        kind=se.Predictions,
+        *(SEVERAL, {"proba": SHARES} | WEIGHED, ("support", "mean_confidence")),
+        **PREDICTED,
     ),
+    spec("binary, floats", KEPT, BINARY | FLOATS, **NEARLY),
+    spec("multi-class, floats", SEVERAL | KEPT, CLASSES | FLOATS, **NEARLY),
 ]
 
 
 @pytest.mark.parametrize(("spec", "law"), law_cases(SPECS))
 def test_laws(spec: StateSpec, law: str) -> None:
     check_law(spec, law, max_examples=12)
-
-
-@pytest.mark.parametrize("task", READ)
-def test_float_weights_keep_the_laws_nearly(task: str) -> None:
-    fields = {
-        "binary": BINARY,
-        "multiclass": {"y_true": st.sampled_from("abcd"), "proba": SHARES},
-    }[task]
-    fractional = spec(
-        "fractional weights",
-        {"task": task, "intervals": True},
-        {**fields, "weight": st.sampled_from([1, 0.5, 1.5, 0.1])},
-        READ[task],
-        same=assert_near,
-    )
-    for law in LAWS:
-        if law not in ("revert", "hostile"):
-            check_law(fractional, law, max_examples=12)
 
 
 WINDOWS: dict[str, Any] = {
@@ -241,12 +163,25 @@ WINDOWS: dict[str, Any] = {
     "fading": se.Fading("10s"),
     "fading by count": se.Fading(4),
 }
-TASKS: dict[str, dict[str, Any]] = {
-    "binary": {"positive": "b"},
-    "limited": {"positive": "b", "max_scores": 1024, "intervals": True},
-    "labels": {"task": "multiclass"},
-    "multiclass": {"task": "multiclass", "intervals": True},
-    "scores": {"task": "multiclass", "labels": ["a", "b"], "probabilities": False},
+
+
+def halves(n: int) -> dict[str, float]:
+    return {"a": n % 5 / 4, "b": 1 - n % 5 / 4}
+
+
+# Options, and what event n predicts; not every event names every label.
+TASKS: dict[str, tuple[dict[str, Any], str, Callable[[str, int], Any]]] = {
+    "binary": ({"positive": "b"}, "score", lambda label, n: n % 5 / 4),
+    "limited": (
+        {"positive": "b", "max_scores": 1024, "intervals": True},
+        *("score", lambda label, n: n % 5 / 4),
+    ),
+    "labels": (SEVERAL, "y_pred", lambda label, n: "ab"[n % 2]),
+    "multiclass": (SEVERAL | KEPT, "proba", lambda label, n: halves(n) if n % 3 else {label: 1.0}),
+    "scores": (
+        SEVERAL | {"labels": ["a", "b"], "probabilities": False},
+        *("score", lambda label, n: halves(n)),
+    ),
 }
 ROWS = st.lists(
     st.tuples(st.sampled_from("ab"), st.sampled_from([0, 0.0, 1, 2]), st.integers(0, 90)),
@@ -254,30 +189,14 @@ ROWS = st.lists(
 )
 
 
-def prediction(task: str, label: str, n: int) -> dict[str, Any]:
-    share = (n % 5) / 4
-    if task in ("binary", "limited"):
-        return {"score": share}
-    if task == "labels":
-        return {"y_pred": "ab"[n % 2]}
-    # Not every event names every label.
-    shares = {"a": share, "b": 1.0 - share} if n % 3 or task == "scores" else {label: 1.0}
-    return {"score" if task == "scores" else "proba": shares}
-
-
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(max_examples=60)
-@given(
-    task=st.sampled_from([*TASKS]),
-    rows=ROWS,
-    extra=st.sampled_from("abz"),
-    sliced=st.booleans(),
-    several=st.booleans(),
-)
+@given(*(st.sampled_from([*TASKS]), ROWS, st.sampled_from("abz")), *(st.booleans(), st.booleans()))
 def test_weight_0_leaves_no_trace(
     window: str, task: str, rows: list[Any], extra: str, sliced: bool, several: bool
 ) -> None:
-    options = TASKS[task] | {"window": WINDOWS[window], "time_unit": "s"}
+    options, field, predicted = TASKS[task]
+    options = options | {"window": WINDOWS[window], "time_unit": "s"}
     options |= {"slices": ("k",)} if sliced else {}
     if several or window == "last":
         options.pop("max_scores", None)
@@ -286,30 +205,24 @@ def test_weight_0_leaves_no_trace(
     for n, (label, weight, time) in enumerate(rows):
         if not weight and task in ("labels", "multiclass"):
             label = extra  # which no other event may have
-        given_ = prediction(task, label, n)
-        if several:
-            given_ = {
-                name: {"champion": value, "challenger": value} for name, value in given_.items()
-            }
-        event = {"y_true": label, **given_, "weight": weight, "event_time": time}
+        value = predicted(label, n)
+        said = {"champion": value, "challenger": value} if several else value
+        event = {"y_true": label, field: said, "weight": weight, "event_time": time}
         events.append(event | ({"slices": {"k": f"{label}{n % 2}"}} if sliced else {}))
-    kept = [event for event in events if event["weight"]]
     one, batch, expected = make(), make(), make()
-    for event in kept:
-        expected.update(**event)
     for event in events:
         one.update(**event)
+        if event["weight"]:
+            expected.update(**event)
     if events:
         batch.update_many(**as_columns(events))
     for made in (one, batch):
         made._check()
         assert made.to_bytes() == expected.to_bytes()
-        assert made.labels == expected.labels
-        assert made.arrivals == expected.arrivals
+        assert (made.labels, made.arrivals) == (expected.labels, expected.arrivals)
     if window != "fading by count" and not (several and window == "last"):
-        for event in events:
-            if not event["weight"]:
-                one.revert(**event)
+        for event in [event for event in events if not event["weight"]]:
+            one.revert(**event)
         assert one.to_bytes() == expected.to_bytes()
 
 
@@ -342,19 +255,10 @@ class Text(enum.StrEnum):
 
 ANY: list[Any] = [
     *(0, 3, 1024, 2**70, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan, True, False),
-    *(
-        np.int64(3),
-        np.float32(0.1),
-        Number.THREE,
-        Text.S,
-        np.str_("last:3"),
-        "",
-        "\ud800",
-        "$int:2",
-    ),
+    *(np.int64(3), np.float32(0.1), Number.THREE, Text.S, timedelta(days=1)),
+    *(np.str_("last:3"), "", "\ud800", "$int:2", ["accuracy"], ["mean_score"]),
     *([Text.S, "t"], ["\ud800", "$"], [Number.THREE, 2**70], np.array([2, 1]), [("s", "t")]),
-    *({"s": np.float32(0.5), "t": 1}, ["accuracy"], ["mean_score"]),
-    timedelta(days=1),
+    {"s": np.float32(0.5), "t": 1},
 ]
 WRAPPED: dict[str, list[Any]] = {
     "window": [se.Last, se.Panes, partial(se.Panes, "1d"), se.Fading],
@@ -399,12 +303,13 @@ def test_what_a_constructor_accepts_is_saved_and_read(kind: Any) -> None:
 
 
 def test_a_merge_of_another_setting_changes_nothing() -> None:
-    ev = se.Evaluator(task="multiclass", window=se.Panes("1h"), time_unit="s")
-    ev.update("a", "a", event_time=0)
-    other = se.Evaluator(task="multiclass", window=se.Panes("1h"), time_unit="s")
-    other.update(1, 1, event_time=90_000)
+    ev, other = (
+        se.Evaluator("multiclass", window=se.Panes("1h"), time_unit="s").update(
+            label, label, event_time=time
+        )
+        for label, time in (("a", 0), (1, 90_000))
+    )
     before = ev.to_bytes()
     with pytest.raises(se.StateError, match="cannot be merged"):
         ev.merge(other)
     assert ev.to_bytes() == before
-    assert ev["accuracy"] == 1.0

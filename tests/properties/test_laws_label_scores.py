@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -60,19 +61,23 @@ def feed(dense):
     return update_many
 
 
+def named(*functions):
+    return {function.__name__: function for function in functions}
+
+
 READS = {
-    LabelScores: (
-        metrics.label_roc_auc,
-        lambda s: metrics.label_roc_auc(s, average="micro"),
-        lambda s: metrics.label_roc_auc(s, average="weighted"),
-        metrics.label_average_precision,
-    ),
-    LabelLosses: (
-        metrics.label_log_loss,
-        metrics.label_brier_score,
-        metrics.label_calibration_error,
-    ),
-    LabelRanking: (
+    LabelScores: {
+        **named(metrics.label_roc_auc, metrics.label_average_precision),
+        "micro": partial(metrics.label_roc_auc, average="micro"),
+        "weighted": partial(metrics.label_roc_auc, average="weighted"),
+        "micro AP": partial(metrics.label_average_precision, average="micro"),
+    },
+    LabelLosses: {
+        "label_log_loss": metrics.label_log_loss,
+        "label_brier_score": metrics.label_brier_score,
+        "calibration error": metrics.label_calibration_error,
+    },
+    LabelRanking: named(
         metrics.label_ranking_average_precision,
         metrics.label_ranking_loss,
         metrics.coverage_error,
@@ -81,16 +86,13 @@ READS = {
         metrics.precision_at_k,
         metrics.recall_at_k,
     ),
-    LabelSquares: (lambda s: s.precision, lambda s: s.log_loss),
+    LabelSquares: {"precision": lambda s: s.precision, "log loss": lambda s: s.log_loss},
 }
 
 
-def read(kind):
-    def values(state):
-        found = [function(state) for function in READS[kind]]
-        return [None if math.isnan(value) else float(value) for value in found]
-
-    return values
+def read(state):
+    found = [function(state) for function in READS[type(state)].values()]
+    return [None if math.isnan(value) else float(value) for value in found]
 
 
 def spec(kind, declared, *, scores=SCORES, dense=False, fractions=False, **options):
@@ -101,7 +103,7 @@ def spec(kind, declared, *, scores=SCORES, dense=False, fractions=False, **optio
         empty=lambda: kind(declared, **options),
         events=events(scores, FRACTIONS if fractions else WHOLE),
         update_many=feed(dense),
-        read=read(kind),
+        read=read,
         same=assert_near if fractions else StateSpec.same,
         excused={"revert": "weights that are no whole numbers"} if fractions else {},
         from_state=lambda form: kind.from_state(form, declared),
@@ -135,20 +137,6 @@ def test_laws(spec, law):
 # An oracle that keeps every event
 
 
-def table_of(rows):
-    """Indicators and scores of all declared labels, as scikit-learn takes them."""
-    true = np.array([[label in y for label in CLOSED] for y, _, _ in rows]).reshape(-1, 4)
-    scores = np.array([[s.get(label, 0.0) for label in CLOSED] for _, s, _ in rows]).reshape(-1, 4)
-    return true, scores, np.array([w for *_, w in rows])
-
-
-def _each(function, true, scores, weights, *, axis=0):
-    """The values of the columns that have both sides, with the weight of each."""
-    for n in range(true.shape[1]):
-        if 0 < true[:, n].sum() < len(true):
-            yield function(true[:, n], scores[:, n], sample_weight=weights)
-
-
 def _top(k, true, scores):
     """Hits among the k highest scores of each event; of equal ones the later label is first."""
     for row, has in zip(scores, true, strict=True):
@@ -158,66 +146,47 @@ def _top(k, true, scores):
 
 def expected(rows):
     """Each metric of a list of events, by scikit-learn's functions or its definition."""
-    true, scores, weights = table_of(rows)
-    found = {}
-    aucs = list(_each(sk.roc_auc_score, true, scores, weights))
-    cases = [column.ravel() for column in (true, scores)]
-    pairs = np.repeat(weights, 4)
+    true = np.array([[label in y for label in CLOSED] for y, _, _ in rows])
+    scores = np.array([[s.get(label, 0.0) for label in CLOSED] for _, s, _ in rows])
+    weights = np.array([w for *_, w in rows])
+    by = {"sample_weight": weights}
     held = true.any(axis=1)
-    mixed = held & ~true.all(axis=1)
-    found["label_roc_auc"] = np.mean(aucs) if aucs else None
-    some = [n for n in range(4) if true[:, n].any()]
-    found["label_average_precision"] = (
-        sk.average_precision_score(true[:, some], scores[:, some], sample_weight=weights)
-        if some
-        else None
-    )
-    if 0 < true.sum() < true.size:
-        found["micro"] = sk.roc_auc_score(*cases, sample_weight=pairs)
-    if true.any():
-        found["micro AP"] = sk.average_precision_score(*cases, sample_weight=pairs)
-    of_events = {
-        "label_ranking_average_precision": sk.label_ranking_average_precision_score,
-        "label_ranking_loss": sk.label_ranking_loss,
-        "coverage_error": sk.coverage_error,
+    hits = np.array(list(_top(2, true, scores)))
+    found = {
+        "label_ranking_average_precision": sk.label_ranking_average_precision_score(
+            true, scores, **by
+        ),
+        "label_ranking_loss": sk.label_ranking_loss(true, scores, **by),
+        "coverage_error": sk.coverage_error(true, scores, **by),
+        "precision_at_k": np.average(hits / 2, weights=weights),
     }
-    found |= {name: f(true, scores, sample_weight=weights) for name, f in of_events.items()}
+    # What some labels or events have no value of; None where none has one.
+    some, mixed = true.any(axis=0), true.any(axis=0) & ~true.all(axis=0)
+    aucs = [sk.roc_auc_score(true[:, n], scores[:, n], **by) for n in np.flatnonzero(mixed)]
+    found["label_roc_auc"] = np.mean(aucs) if aucs else None
+    cases, pairs = (true.ravel(), scores.ravel()), {"sample_weight": np.repeat(weights, 4)}
+    found |= dict.fromkeys(("label_average_precision", "recall_at_k"))
+    if some.any():
+        of_labels = sk.average_precision_score(true[:, some], scores[:, some], **by)
+        found["label_average_precision"] = of_labels
+        found["micro AP"] = sk.average_precision_score(*cases, **pairs)
+        shares = hits[held] / true[held].sum(axis=1)
+        found["recall_at_k"] = np.average(shares, weights=weights[held])
+    if 0 < true.sum() < true.size:
+        found["micro"] = sk.roc_auc_score(*cases, **pairs)
     for name, function, rows_of in (
-        ("roc_auc_samples", sk.roc_auc_score, mixed),
+        ("roc_auc_samples", sk.roc_auc_score, held & ~true.all(axis=1)),
         ("average_precision_samples", sk.average_precision_score, held),
     ):
         each = [function(true[n], scores[n]) for n in np.flatnonzero(rows_of)]
         found[name] = np.average(each, weights=weights[rows_of]) if each else None
-    hits = np.array(list(_top(2, true, scores)))
-    found["precision_at_k"] = np.average(hits / 2, weights=weights)
-    found["recall_at_k"] = (
-        np.average(hits[held] / true[held].sum(axis=1), weights=weights[held])
-        if held.any()
-        else None
-    )
     if (scores >= 0).all() and (scores <= 1).all():
-        spread = [
-            sk.log_loss(true[:, n], scores[:, n], sample_weight=weights, labels=[False, True])
-            for n in range(4)
+        losses = [
+            sk.log_loss(true[:, n], scores[:, n], labels=[False, True], **by) for n in range(4)
         ]
-        found["label_log_loss"] = np.mean(spread)
-        found["label_brier_score"] = np.average(
-            ((true - scores) ** 2).mean(axis=1), weights=weights
-        )
-    return found
-
-
-def computed(states):
-    scores, ranking, losses = states
-    found = {}
-    for state, kind in ((scores, LabelScores), (ranking, LabelRanking)):
-        for function in READS[kind]:
-            if hasattr(function, "__name__") and function.__name__ != "<lambda>":
-                found[function.__name__] = function(state)
-    found["label_log_loss"] = metrics.label_log_loss(losses)
-    found["label_brier_score"] = metrics.label_brier_score(losses)
-    found["micro"] = metrics.label_roc_auc(scores, average="micro")
-    found["micro AP"] = metrics.label_average_precision(scores, average="micro")
+        squares = ((true - scores) ** 2).mean(axis=1)
+        found["label_log_loss"] = np.mean(losses)
+        found["label_brier_score"] = np.average(squares, weights=weights)
     return found
 
 
@@ -258,7 +227,7 @@ def test_an_oracle_that_keeps_every_event(declared, steps):
         kept += rows if action != "subtract" else []
     if not kept or (declared is None and set(states[0].labels) != set(CLOSED)):
         return
-    found = computed(states)
+    found = {name: f(state) for state in states for name, f in READS[type(state)].items()}
     for name, value in expected(kept).items():
         if declared is None and name.endswith("_at_k"):
             continue  # zeros have no place

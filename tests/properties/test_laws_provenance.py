@@ -74,14 +74,6 @@ def test_an_overlap_is_found_where_a_position_is_shared_or_epochs_differ(one, ot
     for left, right in ((one, other), (other, one)):
         found = held(left).overlap(held(right))
         assert (found is not None) == (shared or differ)
-    if shared and not cells(one) & cells(other) & set(CONTENTS) and not differ:
-        # The message names positions that both hold indeed.
-        assert any(
-            str(Shard(name, epoch, first, end)) in found.what
-            and all((name, epoch, at) in cells(one) & cells(other) for at in range(first, end))
-            for name, epoch, first in cells(one) & cells(other)
-            for end in range(first + 1, 19)
-        )
 
 
 @given(PARTS, st.lists(SHARDS, max_size=4))
@@ -100,8 +92,6 @@ def test_what_is_missing(parts, expected):
 
 
 # Real states, merged as trees of any shape.
-
-of_states = settings(max_examples=15, deadline=None)
 
 
 @st.composite
@@ -139,29 +129,23 @@ def merged_as_tree(draw, states: list[bytes]) -> se.Evaluator:
     return nodes[0]
 
 
-@of_states
+@settings(max_examples=15)
 @given(_shards(), st.data())
-def test_any_tree_of_merges_gives_the_same_bytes(states, data):
+def test_any_tree_of_merges_gives_the_same_bytes_and_refuses_what_is_held(states, data):
     whole = se.merge(map(se.from_bytes, states))
     one = merged_as_tree(data.draw, states)
-    assert one.to_bytes(provenance=True) == whole.to_bytes(provenance=True)
+    before = whole.to_bytes(provenance=True)
+    assert one.to_bytes(provenance=True) == before
     assert one.to_bytes() == whole.to_bytes()
     # The canonical state says nothing of shards.
     assert se.from_bytes(whole.to_bytes()) == whole
-
-
-@of_states
-@given(_shards(), st.data())
-def test_what_is_held_already_is_found_at_any_depth_and_changes_nothing(states, data):
     part = data.draw(st.lists(st.sampled_from(states), min_size=1, unique=True))
     some = se.merge(map(se.from_bytes, part)).to_bytes(provenance=True)
     with pytest.raises(StateError, match="expected each shard once"):
         merged_as_tree(data.draw, [*states, some])
-    whole = merged_as_tree(data.draw, states)
-    before = whole.to_bytes(provenance=True)
     with pytest.raises(StateError, match="expected each shard once"):
-        whole.merge(se.from_bytes(some))
-    assert whole.to_bytes(provenance=True) == before
+        one.merge(se.from_bytes(some))
+    assert one.to_bytes(provenance=True) == before
 
 
 @given(st.lists(SHARDS.map(lambda shard: shard._replace(first=0, end=1)), max_size=6), st.data())

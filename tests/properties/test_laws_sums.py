@@ -1,8 +1,10 @@
-"""The laws of all states, for sums: of probabilities and scores, label sets and numbers."""
+"""The laws of all states, for indices of scores and sums: of probabilities, label sets, numbers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.prediction_histogram import PredictionHistogram
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
+from streameval.states.score_index import ScoreIndex
 from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.multiclass import ClassInput
 from streameval.tasks.multilabel import LabelSetInput
@@ -47,10 +51,6 @@ NUMBERS = st.one_of(
 ).map(lambda x: x + 0.0)
 
 
-def binary(scores: Any, weights: Any) -> Any:
-    return st.tuples(st.booleans(), scores, weights)
-
-
 @st.composite
 def mappings(draw: Any, labels: tuple[Any, ...] = ("a", "b", "c", "ø")) -> dict[Any, float]:
     """Probabilities over some of the labels, with zeros and ties."""
@@ -72,17 +72,21 @@ def several_scores(weights: Any) -> Any:
     return st.tuples(st.sampled_from("abc"), each, weights)
 
 
+def split(events: list[Any]) -> list[Any]:
+    """The columns of events; no weights where all are 1."""
+    *given, weights = columns(events, 3)
+    return [*given, weights if set(weights) != {1} else None]
+
+
 def feed_scores(state: Any, events: list[Any]) -> None:
-    true, scores, weights = columns(events, 3)
+    true, scores, weights = split(events)
     if true:
         source = ClassInput("abc", probabilities=False)
-        given = weights if set(weights) != {1} else None
-        state.update_many(source.batch(true, None, scores, None, given))
+        state.update_many(source.batch(true, None, scores, None, weights))
 
 
 def feed_columns(state: Any, events: list[Any]) -> None:
-    positive, scores, weights = columns(events, 3)
-    state.update_many(positive, scores, weights if set(weights) != {1} else None)
+    state.update_many(*split(events))
 
 
 def feed_matrix(state: Any, events: list[Any]) -> None:
@@ -92,22 +96,19 @@ def feed_matrix(state: Any, events: list[Any]) -> None:
         named.setdefault(frozenset(event[1]), []).append(event)
     for among, alike in named.items():
         labels = sorted(among, reverse=True)
-        true, probabilities, weights = columns(alike, 3)
+        true, probabilities, weights = split(alike)
         matrix = np.array([[p[label] for label in labels] for p in probabilities])
-        state.update_many(
-            class_batch(true, matrix, labels, weights if set(weights) != {1} else None)
-        )
+        state.update_many(class_batch(true, matrix, labels, weights))
 
 
 def feed_sets(state: Any, events: list[Any]) -> None:
-    true, predicted, weights = columns(events, 3)
-    given = weights if set(weights) != {1} else None
-    state.update_many(LabelSetInput(None).batch(true, predicted, weight=given))
+    true, predicted, weights = split(events)
+    state.update_many(LabelSetInput(None).batch(true, predicted, weight=weights))
 
 
 def feed_numbers(state: Any, events: list[Any]) -> None:
-    true, predicted, weights = columns(events, 3)
-    by = weight_column(weights, len(true)) if set(weights) != {1} else None
+    true, predicted, weights = split(events)
+    by = None if weights is None else weight_column(weights, len(true))
     state.update_many(np.array(true, dtype=float), np.array(predicted, dtype=float), by)
 
 
@@ -145,6 +146,11 @@ def read_moments(state: ScoreMoments) -> Any:
     ]
 
 
+def read_index(index: ScoreIndex) -> Any:
+    sums = [index.twice_u, index.positives, index.negatives]
+    return [*sums, index.distinct, index.delong_sums()]
+
+
 def exact_weight(state: Any) -> Any:
     return state.weight, state.exact
 
@@ -161,85 +167,71 @@ def spec(name: str, empty: Any, events: Any, feed: Any, read: Any, **options: An
     return StateSpec(name, empty, events, feed, read=read, **options)
 
 
+def scored(name: str, empty: Any, scores: Any, weights: Any, read: Any, **more: Any) -> StateSpec:
+    return spec(name, empty, st.tuples(st.booleans(), scores, weights), feed_columns, read, **more)
+
+
 BASE: dict[str, Any] = {"of_base": True}
 # Sums of float weights that are exact as well, to the bit; they are not reverted.
 FLOATS: dict[str, Any] = {"revert": None}
-ROUNDED: dict[str, Any] = {"same": assert_near, "excused": {"revert": "no float sum is undone"}}
+NOT_UNDONE: dict[str, Any] = {"excused": {"revert": "no float sum is undone"}}
+ROUNDED: dict[str, Any] = {"same": assert_near, **NOT_UNDONE}
 ANY = st.one_of(PROBABILITIES, SCORES)
+MARGINS = {"probabilities": False}
+CLASSES, ROWS = multiclass(WEIGHTS), several_scores(WEIGHTS)
 
 SPECS = [
-    spec(
+    scored(
         "probability",
-        lambda: ProbabilitySums(4),
-        binary(ANY, WEIGHTS),
-        feed_columns,
-        lambda state: (state.weight, state.bin_edges, state.exact),
+        partial(ProbabilitySums, 4),
+        *(ANY, WEIGHTS, lambda state: (state.weight, state.bin_edges, state.exact)),
     ),
-    spec("moments", ScoreMoments, binary(SCORES, WEIGHTS), feed_columns, read_moments, **BASE),
-    spec(
-        "moments-floats",
-        ScoreMoments,
-        binary(SCORES, FLOAT_WEIGHTS),
-        feed_columns,
-        read_moments,
-        **FLOATS,
+    scored("moments", ScoreMoments, SCORES, WEIGHTS, read_moments, **BASE),
+    scored("moments-floats", ScoreMoments, SCORES, FLOAT_WEIGHTS, read_moments, **FLOATS),
+    scored("loss-squares", partial(LossSquares, 4), ANY, WEIGHTS, exact_weight, **BASE),
+    *(
+        scored(f"weight-squares{kind}", WeightSquares, PROBABILITIES, by, effective, **more)
+        for kind, by, more in (("", WEIGHTS, BASE), ("-floats", FLOAT_WEIGHTS, BASE | FLOATS))
     ),
-    spec(
-        "loss-squares",
-        lambda: LossSquares(4),
-        binary(ANY, WEIGHTS),
-        feed_columns,
-        exact_weight,
-        **BASE,
+    *(
+        spec(name, empty, CLASSES, feed_matrix, read, **more)
+        for name, empty, read, more in (
+            ("class-loss-squares", partial(LossSquares, 3), exact_weight, BASE),
+            ("class-probability", partial(ClassProbabilitySums, 3), ranks, {}),
+            ("class-scores", ClassScores, read_scores, {}),
+        )
     ),
-    spec(
-        "class-loss-squares",
-        lambda: LossSquares(3),
-        multiclass(WEIGHTS),
-        feed_matrix,
-        exact_weight,
-        **BASE,
+    *(
+        spec(name, empty, ROWS, feed_scores, read, **more)
+        for name, empty, read, more in (
+            ("class-ranks", partial(ClassProbabilitySums, 3, **MARGINS), ranks, BASE),
+            ("class-scores-signed", partial(ClassScores, **MARGINS), read_scores, {}),
+        )
     ),
-    spec(
-        "weight-squares",
-        WeightSquares,
-        binary(PROBABILITIES, WEIGHTS),
-        feed_columns,
-        effective,
-        **BASE,
-    ),
-    spec(
-        "weight-squares-floats",
-        WeightSquares,
-        binary(PROBABILITIES, FLOAT_WEIGHTS),
-        feed_columns,
-        effective,
-        **BASE,
-        **FLOATS,
-    ),
-    spec(
-        "class-probability",
-        lambda: ClassProbabilitySums(3),
-        multiclass(WEIGHTS),
-        feed_matrix,
-        ranks,
-    ),
-    spec(
-        "class-ranks",
-        lambda: ClassProbabilitySums(3, probabilities=False),
-        several_scores(WEIGHTS),
-        feed_scores,
-        ranks,
-        **BASE,
-    ),
-    spec(
-        "class-scores-signed",
-        lambda: ClassScores(probabilities=False),
-        several_scores(WEIGHTS),
-        feed_scores,
-        read_scores,
-    ),
-    spec("class-scores", ClassScores, multiclass(WEIGHTS), feed_matrix, read_scores),
+]
+
+HALF = 0.5
+# Few enough to tie often; neighbours in the last bit, subnormals and both ends.
+TIED = [0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 0.1, -7.25, 3.0, HALF, HALF / 2]
+TIED += [math.nextafter(HALF, 1.0), math.nextafter(HALF, 0.0), math.nextafter(HALF, 0.0) / 2]
+OF_INDEX = st.one_of(
+    st.sampled_from(TIED), st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1)
+)
+SPECS += [
+    scored(
+        f"{'index' if kind is ScoreIndex else 'reference index'}{name}",
+        *(kind, OF_INDEX, weights, read_index),
+        # An index that is not in use is not pickled.
+        pickled=kind is ScoreIndex,
+        **more,
+    )
+    for kind in dict.fromkeys((ReferenceScoreIndex, ScoreIndex))
+    for name, weights, more in (
+        # Of one, two, four and eight bytes, as the compiled index keeps them.
+        ("", st.sampled_from([1, 1, 1, 2, 3, 5, 300, 70_000, 2**40, 2**53]), {}),
+        # Weights that add without rounding, so that every order gives the same bits.
+        ("-fractions", st.sampled_from([1, 0.5, 1.5, 2]), NOT_UNDONE),
+    )
 ]
 
 OF_SETS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -291,7 +283,9 @@ def update_what_it_takes(state: ClassScores, event: Any) -> None:
 def test_laws(spec: StateSpec, law: str) -> None:
     # The tester damages integers as floats: they must not be beyond these.
     if law == "hostile" and spec.name.startswith("moments"):
-        spec = replace(spec, events=binary(st.floats(-1000, 1000, width=16), WEIGHTS))
+        spec = replace(
+            spec, events=st.tuples(st.booleans(), st.floats(-1000, 1000, width=16), WEIGHTS)
+        )
     if law == "hostile" and spec.update is one_number:
         small = st.floats(-8, 8, width=16).map(lambda x: x + 0.0)
         spec = replace(spec, events=st.tuples(small, small, st.integers(1, 4)))

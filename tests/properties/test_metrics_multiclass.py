@@ -6,7 +6,6 @@ import json
 import math
 import warnings
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,16 @@ import pytest
 import sklearn.metrics as sk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.preprocessing import label_binarize
 
 import streameval as se
+from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics.multiclass import roc_auc_micro, roc_auc_ovo, roc_auc_ovr, roc_auc_pairs
 from streameval.metrics.probability import top_k_accuracy
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
-from streameval.uncertainty.multiclass_auc import CLASS_AUCS
+from streameval.states.confusion import ConfusionCounts
 from tests.support.class_batch import ClassEvents, class_batch, class_events
 
 LABELS = ["ant", "bee", "cow"]
@@ -35,40 +36,6 @@ def scores_of(
         proba = dict(zip(LABELS, row.tolist(), strict=True))
         scores.update(true, proba, 1 if weight is None else weight[n])
     return scores
-
-
-def auc_of_pair(events: ClassEvents, c: str, j: str) -> Fraction:
-    """A(c | j): pairs of an event of c and one of j, in column c."""
-    y_true, matrix, weight = events
-    column = matrix[:, LABELS.index(c)].tolist()
-    rows = list(zip(y_true, column, weight, strict=True))
-    wins, pairs = Fraction(0), 0
-    for true, score, w in rows:
-        for other, below, v in rows:
-            if true == c and other == j:
-                wins += w * v * (Fraction(score > below) + Fraction(score == below) / 2)
-                pairs += w * v
-    return wins / pairs
-
-
-@settings(max_examples=40)
-@given(class_events(LABELS))
-def test_one_vs_one_is_the_mean_over_unordered_pairs(events: ClassEvents) -> None:
-    y_true, _, weight = events
-    scores = scores_of(*events)
-    table = roc_auc_pairs(scores)
-    assert table.labels == LABELS
-    values, shares = [], []
-    for c, j in combinations(LABELS, 2):
-        both = auc_of_pair(events, c, j), auc_of_pair(events, j, c)
-        cell = LABELS.index(c), LABELS.index(j)
-        assert (table.auc[cell], table.auc[cell[::-1]]) == (float(both[0]), float(both[1]))
-        values.append(sum(both, Fraction(0)) / 2)
-        shares.append(sum(w for true, w in zip(y_true, weight, strict=True) if true in (c, j)))
-    assert roc_auc_ovo(scores) == pytest.approx(float(sum(values) / 3), abs=1e-15)
-    weighted = sum(v * s for v, s in zip(values, shares, strict=True)) / sum(shares)
-    assert roc_auc_ovo(scores, average="weighted") == pytest.approx(float(weighted), abs=1e-15)
-    assert np.isnan(np.diag(table.auc)).all()
 
 
 DECLARED = ("ape", "bee", "cow", "dog", "elk")
@@ -102,44 +69,36 @@ def test_micro_averages_pool_declared_classes_whose_columns_are_empty(kind: str)
     true, matrix = declared_events(rng, 60)
     weight = rng.integers(1, 5, 60) if kind == "whole" else rng.random(60) + 0.1
     options: dict[str, Any] = {"labels": DECLARED, "intervals": True, "slices": ("side",)}
-    whole, last, left, bounded = (
+    whole, left, last, fading, bounded = (
         se.Evaluator("multiclass", **more, **options)
-        for more in ({}, {"window": se.Last(7)}, {}, {"max_scores": 1024})
+        for more in ({}, {}, {"window": se.Last(7)}, {"window": se.Fading(8)}, {"max_scores": 1024})
     )
-    sides = [{"side": ("even", "odd")[n % 2]} for n in range(60)]
+    even = np.arange(60) % 2 == 0
     for n, (y, row) in enumerate(zip(true, matrix.tolist(), strict=True)):
         proba = {name: share for name, share in zip(DECLARED, row, strict=True) if share}
-        last.update(y, proba=proba, slices=sides[n])
-        (whole if n < 30 else left).update(y, proba=proba, weight=weight[n], slices=sides[n])
-    bounded.update_many(
-        true, proba=matrix, weight=weight, slices={"side": [one["side"] for one in sides]}
-    )
+        side = {"side": bool(even[n])}
+        for ev, by in ((last, 1), (fading, 1), (whole if n < 30 else left, weight[n])):
+            ev.update(y, proba=proba, weight=by, slices=side)
+    bounded.update_many(true, proba=matrix, weight=weight, slices={"side": even.tolist()})
     whole.merge(left)
-    even = np.arange(60) % 2 == 0
     for ev in (whole, se.from_bytes(whole.to_bytes()), whole.copy(), bounded):
         assert_micro(ev, true, matrix, weight)
-        assert_micro(
-            ev.slices()[(("side", "even"),)],
-            [y for y, kept in zip(true, even, strict=True) if kept],
-            matrix[even],
-            weight[even],
-        )
+        some = np.array(true)[even].tolist()
+        assert_micro(ev.slices()[(("side", True),)], some, matrix[even], weight[even])
     assert_micro(last, true[-7:], matrix[-7:])
+    assert_micro(fading, true, matrix, 2.0 ** (np.arange(-59, 1) / 8))
 
 
-def test_micro_averages_of_a_fading_window_and_of_cells_pool_declared_classes() -> None:
+def test_bounds_of_a_micro_average_pool_declared_classes() -> None:
     rng = np.random.default_rng(24)
     true, matrix = declared_events(rng, 3000)
-    fading = se.Evaluator("multiclass", labels=DECLARED, window=se.Fading(8), intervals=True)
-    fading.update_many(true[:60], proba=matrix[:60])
-    assert_micro(fading, true[:60], matrix[:60], 2.0 ** (np.arange(-59, 1) / 8))
-    fine = rng.dirichlet([1, 1, 1], 3000)
-    matrix[:, [1, 2, 4]] = fine
+    matrix[:, [1, 2, 4]] = rng.dirichlet([1, 1, 1], 3000)
     exact, coarse = (
-        se.Evaluator("multiclass", labels=DECLARED, max_scores=limit) for limit in (None, 1024)
+        se.Evaluator("multiclass", labels=DECLARED, max_scores=limit).update_many(
+            true, proba=matrix
+        )
+        for limit in (None, 1024)
     )
-    for ev in (exact, coarse):
-        ev.update_many(true, proba=matrix)
     bounds = coarse.bounds("roc_auc_micro")
     assert bounds.low <= exact["roc_auc_micro"] <= bounds.high
     assert bounds.width < 0.02
@@ -153,19 +112,6 @@ def test_a_label_named_with_0_only_is_a_class_where_it_is_declared() -> None:
     assert (found["roc_auc_micro"], declared["roc_auc_micro"]) == (0.25, 0.625)
     assert list(declared.value("roc_auc_ovr", average=None)) == ["a", "b", "c"]
     assert declared.value("roc_auc_ovr", undefined=0.75) == 0.25
-    state = ClassScores(declared=("a", "b", "c"))
-    state.update("a", {"a": 0.6, "b": 0.4})
-    state.update("b", {"a": 0.7, "b": 0.3})
-    (pooled,) = CLASS_AUCS["roc_auc_micro"](state).aucs
-    assert pooled.value == 0.625
-
-
-@pytest.mark.parametrize("metric", [roc_auc_ovr, roc_auc_ovo, roc_auc_micro])
-def test_undefined_says_why(metric: Any) -> None:
-    one = ClassScores()
-    one.update("ant", {"ant": 1.0})
-    assert metric(one).reason == "every event is truly 'ant'"
-    assert metric(one, undefined=0.25) == 0.25
 
 
 @pytest.mark.parametrize("weight", [1, 0.3])
@@ -190,11 +136,17 @@ def test_the_table_of_pairs_is_json() -> None:
     assert record["auc"][0] == [None, 1.0, 1.0]
 
 
-def test_unknown_average() -> None:
-    with pytest.raises(MetricError, match="average: expected 'macro', 'weighted' or None, got"):
-        roc_auc_ovr(ClassScores(), average="micro")  # type: ignore[call-overload]
-    with pytest.raises(MetricError, match="average: expected 'macro' or 'weighted', got None"):
-        roc_auc_ovo(ClassScores(), average=None)  # type: ignore[arg-type]
+def test_options_are_explained() -> None:
+    scores: Any = ClassScores()
+    for function, options, message in (
+        (roc_auc_ovr, {"average": "micro"}, "average: expected 'macro', 'weighted' or None, got"),
+        (roc_auc_ovo, {"average": None}, "average: expected 'macro' or 'weighted', got None"),
+        (metrics.roc_curve_ovr, {"average": "samples"}, "average: expected 'macro', 'micro', 'wei"),
+    ):
+        with pytest.raises(MetricError, match=message):
+            function(scores, **options)
+    with pytest.raises(MetricError, match="k: expected a whole number above 0"):
+        top_k_accuracy(ClassProbabilitySums(), 0)
 
 
 @settings(max_examples=60)
@@ -216,14 +168,8 @@ def test_top_k_of_a_class_that_was_not_named() -> None:
     sums.update("ant", {"ant": 0.5, "bee": 0.5}, 0.5)
     assert top_k_accuracy(sums, k=1) == 0
     assert top_k_accuracy(sums, k=2) == pytest.approx(1 / 3)
-
-
-def test_top_k_without_events_or_with_a_bad_k() -> None:
     assert top_k_accuracy(ClassProbabilitySums(), 1).reason == "no event has been counted yet"
     assert top_k_accuracy(ClassProbabilitySums(), 1, undefined=0.0) == 0
-    for k in (0, 1.0, True, "2", None):
-        with pytest.raises(MetricError, match="k: expected a whole number above 0, got"):
-            top_k_accuracy(ClassProbabilitySums(), k)  # type: ignore[arg-type]
 
 
 def share_won(own: list[tuple[float, Fraction]], other: list[tuple[float, Fraction]]) -> Fraction:
@@ -231,30 +177,29 @@ def share_won(own: list[tuple[float, Fraction]], other: list[tuple[float, Fracti
     return won / (sum(w for _, w in own) * sum(v for _, v in other))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_areas_of_fractional_weights_of_any_spread_are_exact(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    spread = (1, 9, 12, 15)[seed % 4]
+@pytest.mark.parametrize("spread", [0, 1, 9, 12, 15])
+@pytest.mark.parametrize("heavy", [1, 2**50])
+def test_areas_are_those_of_the_definition(spread: int, heavy: int) -> None:
+    """Of whole weights, and of fractions of any spread, also beside a class that outweighs all."""
+    rng = np.random.default_rng(spread)
     true = [0, 1, 2, *rng.integers(0, 3, 15).tolist()]
     matrix = np.array([rng.permutation([0.0, 0.25, 0.75]) for _ in true])
     matrix[rng.random(len(true)) < 0.3] = [0.5, 0.5, 0.0]
-    weight = 10 ** rng.uniform(-spread, 0, len(true))
-    if seed % 3:
-        # One class that outweighs all others.
-        weight *= np.array([2.0**50, 1.0, 1e-3])[true]
-    exact = [Fraction(w) for w in weight.tolist()]
-    rows = list(zip(matrix.tolist(), true, exact, strict=True))
+    weight = 10 ** rng.uniform(-spread, 0, len(true)) if spread else rng.integers(1, 5, len(true))
+    weight = weight * np.array([heavy, 1, 1e-3 if spread else 1])[true]
+    rows = list(zip(matrix.tolist(), true, map(Fraction, weight.tolist()), strict=True))
 
     def column(c: int, *classes: int) -> list[tuple[float, Fraction]]:
         return [(row[c], w) for row, y, w in rows if y in classes]
 
     rest = {0: (1, 2), 1: (0, 2), 2: (0, 1)}
     over_rest = [share_won(column(c, c), column(c, *rest[c])) for c in rest]
-    pairs = [share_won(column(c, c), column(c, j)) for c in rest for j in rest[c]]
+    pairs = {(c, j): share_won(column(c, c), column(c, j)) for c in rest for j in rest[c]}
     own = [part for c in rest for part in column(c, c)]
     others = [part for c in rest for part in column(c, *rest[c])]
     counts = [sum((w for _, w in column(c, c)), Fraction(0)) for c in rest]
-    weighted = sum(w * a for w, a in zip(counts, over_rest, strict=True)) / sum(counts)
+    by_class = sum(w * a for w, a in zip(counts, over_rest, strict=True)) / sum(counts)
+    by_pair = sum(a * (counts[c] + counts[j]) for (c, j), a in pairs.items()) / (4 * sum(counts))
     batch, single = ClassScores(), ClassScores()
     batch.update_many(class_batch(true, matrix, range(3), weight))
     for (row, y, _), w in zip(rows, weight.tolist(), strict=True):
@@ -266,11 +211,19 @@ def test_areas_of_fractional_weights_of_any_spread_are_exact(seed: int) -> None:
         halves.merge(half)
     for scores in (batch, single, halves, ClassScores.from_state(halves.to_state())):
         scores._check()
+        table = roc_auc_pairs(scores).auc
+        assert np.isnan(np.diag(table)).all()
+        for cell, area in pairs.items():
+            assert table[cell] == pytest.approx(float(area), abs=1e-13 if spread else 0)
         each = list(roc_auc_ovr(scores, average=None).values())
-        assert each == pytest.approx(list(map(float, over_rest)), abs=1e-13)
-        assert roc_auc_ovr(scores, average="weighted") == pytest.approx(float(weighted), abs=1e-13)
-        assert roc_auc_ovo(scores) == pytest.approx(float(sum(pairs) / 6), abs=1e-13)
-        assert roc_auc_micro(scores) == pytest.approx(float(share_won(own, others)), abs=1e-13)
+        for value, area in (
+            (each, list(map(float, over_rest))),
+            (roc_auc_ovr(scores, average="weighted"), float(by_class)),
+            (roc_auc_ovo(scores), float(sum(pairs.values()) / 6)),
+            (roc_auc_ovo(scores, average="weighted"), float(by_pair)),
+            (roc_auc_micro(scores), float(share_won(own, others))),
+        ):
+            assert value == pytest.approx(area, abs=1e-13 if spread else 1e-15)
 
 
 @settings(max_examples=40)
@@ -282,3 +235,135 @@ def test_a_perfect_ranking_is_one_whatever_the_weights(weights: list[float]) -> 
         assert metric(scores) == metric(scores, average="weighted") == 1
     assert roc_auc_micro(scores) == 1
     assert set(roc_auc_ovr(scores, average=None).values()) == {1.0}
+
+
+def test_a_share_of_a_loss_says_what_is_missing() -> None:
+    sums, counts = ClassProbabilitySums(), ConfusionCounts()
+    sums.update("a", {"a": 0.5, "b": 0.5})
+    counts.update("a", "a")
+    for metric in (metrics.d2_brier_score, metrics.d2_log_loss_score, metrics.normalized_entropy):
+        assert metric(sums, counts).reason == "every event is truly 'a'"
+        assert metric(sums, counts, undefined=0.5) == 0.5
+    counts.update("b", "a")
+    assert metrics.d2_brier_score(sums, counts).reason == "some events have no probabilities"
+    with pytest.raises(MetricError, match="compared with ConfusionCounts too"):
+        metrics.d2_brier_score(sums)
+
+
+CLASS = st.sampled_from(LABELS)
+# Rows of decision functions: some below 0, many equal.
+DECISIONS = st.lists(
+    st.tuples(CLASS, st.tuples(*[st.integers(-3, 3).map(lambda n: n / 2)] * 3), st.integers(1, 4)),
+    max_size=15,
+)
+
+
+@settings(max_examples=30)
+@given(class_events(LABELS), DECISIONS, st.booleans())
+def test_curves_of_several_classes(drawn: Any, decisions: Any, probabilities: bool) -> None:
+    y_true, matrix, weight = drawn
+    if not probabilities:
+        events = [(label, (0.0, -1.0, 1.0), 1) for label in LABELS] + decisions
+        y_true, rows, weight = map(list, zip(*events, strict=True))
+        matrix = np.array(rows)
+    scores = scores_of(y_true, matrix, weight, probabilities=probabilities)
+    truth = label_binarize(y_true, classes=LABELS)
+    rocs = metrics.roc_curve_ovr(scores, average=None)
+    curves = metrics.precision_recall_curve_ovr(scores, average=None)
+    precisions = metrics.average_precision_ovr(scores, average=None)
+    assert list(rocs) == list(curves) == list(precisions) == LABELS
+    pooled = metrics.roc_curve_ovr(scores, average="micro")
+    pairs = [
+        (pooled, sk.roc_curve(truth.ravel(), matrix.ravel(), sample_weight=np.repeat(weight, 3)))
+    ]
+    for k, label in enumerate(LABELS):
+        one = truth[:, k], matrix[:, k]
+        expected = sk.average_precision_score(*one, sample_weight=weight)
+        assert precisions[label] == pytest.approx(expected, abs=1e-12)
+        pairs += [
+            (rocs[label], sk.roc_curve(*one, sample_weight=weight)),
+            (curves[label], sk.precision_recall_curve(*one, sample_weight=weight)),
+        ]
+    for ours, theirs in pairs:
+        for column, other in zip(ours, theirs, strict=True):
+            assert column.tolist() == pytest.approx(other.tolist(), abs=1e-12)
+    for average in ("macro", "weighted", "micro"):
+        options: Any = {"average": average, "sample_weight": weight}
+        mean: Any = {} if average == "micro" else {"average": average}
+        names = ("average_precision_micro", "roc_auc_micro")
+        if average != "micro":
+            names = ("average_precision_ovr", "roc_auc_ovr")
+        precision, area = (getattr(metrics, name)(scores, **mean) for name in names)
+        expected = sk.average_precision_score(truth, matrix, **options)
+        assert precision == pytest.approx(expected, abs=1e-12)
+        assert area == pytest.approx(sk.roc_auc_score(truth, matrix, **options), abs=1e-12)
+        # The area of the mean is the mean of the areas.
+        roc = metrics.roc_curve_ovr(scores, average=average)  # type: ignore[call-overload]
+        assert sk.auc(roc.fpr, roc.tpr) == pytest.approx(area, abs=1e-12)
+        assert (roc.fpr[0], roc.tpr[0], roc.fpr[-1], roc.tpr[-1]) == (0, 0, 1, 1)
+        curve = metrics.precision_recall_curve_ovr(scores, average=average)  # type: ignore[call-overload]
+        steps = -np.sum(np.diff(curve.recall) * curve.precision[:-1])
+        assert steps == pytest.approx(precision, abs=1e-12)
+
+
+def test_curves_leave_out_classes_without_events() -> None:
+    scores = ClassScores()
+    assert metrics.roc_curve_ovr(scores).reason == "no event has been counted yet"
+    scores.update("a", {"a": 0.5, "b": 0.25, "c": 0.25})
+    assert metrics.roc_curve_ovr(scores).reason == "no negative event has been seen"
+    scores.update("b", {"a": 0.5, "b": 0.25, "c": 0.25})
+    assert metrics.average_precision_ovr(scores) == 0.5
+    assert metrics.average_precision_ovr(scores, undefined=0.0) == pytest.approx(1 / 3)
+    each = metrics.average_precision_ovr(scores, average=None)
+    assert each["c"].reason == "no event is truly 'c'"
+    assert metrics.roc_curve_ovr(scores).tpr.tolist() == [0.0, 1.0]
+
+
+def test_scores_that_are_no_probabilities() -> None:
+    rng = np.random.default_rng(8)
+    y_true, matrix = rng.choice(LABELS, 60), rng.normal(size=(60, 3)).round(1)
+    options: Any = {"task": "multiclass", "labels": LABELS, "probabilities": False}
+    ev, one = se.Evaluator(**options), se.Evaluator(**options, intervals=True)
+    ev.update_many(y_true, score=matrix)
+    for true, row in zip(y_true, matrix.tolist(), strict=True):
+        one.update(true, score=dict(zip(LABELS, row, strict=True)))
+    for k in (1, 2):
+        expected = sk.top_k_accuracy_score(y_true, matrix, k=k, labels=LABELS)
+        assert ev.value("top_k_accuracy", k=k) == one.value("top_k_accuracy", k=k) == expected
+    assert ev["accuracy"] == (np.array(LABELS)[matrix.argmax(axis=1)] == y_true).mean()
+    reason = "the scores are no probabilities, as probabilities=False says, and log loss needs them"
+    assert ev["log_loss"].reason == reason
+    assert math.isnan(ev["expected_calibration_error"])
+    assert one.interval("roc_auc_ovr").defined
+    assert not one.interval("log_loss").defined
+    for kept in (ev, one):
+        again = se.from_bytes(kept.to_bytes())
+        assert again.to_bytes() == kept.to_bytes()
+        assert again["roc_auc_ovr"] == ev["roc_auc_ovr"]
+
+
+def test_wrong_scores_are_refused() -> None:
+    ev = se.Evaluator("multiclass", labels=LABELS, probabilities=False)
+    score = {"ant": -1.0, "bee": 0.0, "cow": 3.0}
+    for call, message in (
+        (lambda: ev.update("ant", score={**score, "ant": math.nan}), "score: expected a finite"),
+        (lambda: ev.update("ant", score=2.0), "score: expected a mapping label -> number"),
+        (lambda: ev.update_many(["ant"], score={"ant": [1.0]}), "score of every label"),
+        (lambda: ev.update_many(["ant"] * 2, score=[score, {"ant": 1}]), r"score\[1\]: expected a"),
+        (lambda: ev.update_many(["ant"], score=[[1.0, 2.0]]), "a column for each of labels="),
+        (lambda: ev.merge(se.Evaluator("multiclass", labels=LABELS)), "probabilities"),
+        (
+            lambda: se.Evaluator("multiclass", labels=LABELS).update("ant", score=score),
+            "or probabilities=False to the Evaluator",
+        ),
+        *(
+            (
+                lambda kind=kind: kind().merge(kind(probabilities=False)),
+                "with probabilities=True, got False",
+            )
+            for kind in (ClassScores, ClassProbabilitySums)
+        ),
+    ):
+        with pytest.raises(se.StreamevalError, match=message):
+            call()
+    assert ev.confusion.total == 0

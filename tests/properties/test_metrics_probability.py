@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,6 @@ def sums_of(events: list[tuple[bool, float, Any]], bins: int = 10) -> Probabilit
     sums = ProbabilitySums(bins)
     for positive, probability, weight in events:
         sums.update(positive, probability, weight)
-    return sums
-
-
-def class_sums_of(y_true: list[str], matrix: Any, weight: list[Any]) -> ClassProbabilitySums:
-    sums = ClassProbabilitySums()
-    sums.update_many(class_batch(y_true, matrix, LABELS, weight))
     return sums
 
 
@@ -104,76 +99,50 @@ def test_binary_losses_equal_scikit_learn(
 
 @settings(max_examples=80)
 @given(EVENTS, st.sampled_from([1, 5, 10, 15]))
-def test_calibration_curve_equals_scikit_learn(
+def test_calibration_equals_scikit_learn_and_its_errors_their_definition(
     events: list[tuple[bool, float, int]], bins: int
 ) -> None:
-    repeated = [event[:2] for event in events for _ in range(event[2])]
-    y_true, probability = (np.array(column) for column in zip(*repeated, strict=True))
-    expected = sk_calibration_curve(y_true, probability, n_bins=bins, pos_label=True)
-    curve = calibration_curve(sums_of(events, bins))
-    np.testing.assert_allclose(curve.observed, expected[0], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(curve.predicted, expected[1], rtol=0, atol=1e-12)
-    assert curve.weight.sum() == len(repeated)
-    assert ((curve.low <= curve.predicted + 1e-12) & (curve.predicted <= curve.high)).all()
-    assert np.allclose(curve.high - curve.low, 1 / bins)
-
-
-@settings(max_examples=60)
-@given(EVENTS, st.sampled_from([1, 5, 10]))
-def test_calibration_errors_by_their_definition(
-    events: list[tuple[bool, float, int]], bins: int
-) -> None:
-    edges = np.linspace(0, 1, bins + 1)
-    gaps, weights = [], []
-    for number in range(bins):
-        # A probability on an edge belongs below it; 0 to the first bin.
-        inside = [
-            (y, p, w)
-            for y, p, w in events
-            if edges[number] < p <= edges[number + 1] or (number == 0 and p == 0)
-        ]
-        if inside:
-            weight = sum(w for *_, w in inside)
-            observed = sum(w * y for y, _, w in inside) / weight
-            predicted = sum(w * p for _, p, w in inside) / weight
-            gaps.append(abs(observed - predicted))
-            weights.append(weight)
+    *pairs, weight = zip(*events, strict=True)
+    y_true, probability = (np.repeat(column, weight) for column in pairs)
+    observed, predicted = sk_calibration_curve(y_true, probability, n_bins=bins, pos_label=True)
     sums = sums_of(events, bins)
-    expected = np.average(gaps, weights=weights)
-    assert expected_calibration_error(sums) == pytest.approx(expected, abs=1e-12)
-    squares = np.average(np.square(gaps), weights=weights)
-    assert l2_calibration_error(sums) == pytest.approx(math.sqrt(squares), abs=1e-12)
-    assert max_calibration_error(sums) == pytest.approx(max(gaps), abs=1e-12)
+    curve = calibration_curve(sums)
+    np.testing.assert_allclose(curve.observed, observed, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(curve.predicted, predicted, rtol=0, atol=1e-12)
+    assert np.allclose(curve.high - curve.low, 1 / bins)
+    # A probability on an edge belongs below it; 0 to the first bin.
+    weights = [
+        sum(w for _, p, w in events if low < p <= high or p == low == 0)
+        for low, high in pairwise(np.linspace(0, 1, bins + 1))
+    ]
+    assert curve.weight.tolist() == [weight for weight in weights if weight]
+    gaps = np.abs(observed - predicted)
+    for error, expected in (
+        (expected_calibration_error, np.average(gaps, weights=curve.weight)),
+        (l2_calibration_error, math.sqrt(np.average(gaps**2, weights=curve.weight))),
+        (max_calibration_error, gaps.max()),
+    ):
+        assert error(sums) == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=60)
 @given(class_events(LABELS, every_class=False, steps=8), st.sampled_from([1, 0.5]))
-def test_class_losses_equal_scikit_learn(events: ClassEvents, unit: float) -> None:
-    y_true, matrix, weight = events
-    weight = [w * unit for w in weight]  # type: ignore[misc]
-    sums = class_sums_of(y_true, matrix, weight)
-    expected = sk.log_loss(y_true, matrix, sample_weight=weight, labels=LABELS)
-    assert log_loss(sums) == pytest.approx(expected, abs=1e-12)
-    expected = sk.brier_score_loss(y_true, matrix, sample_weight=weight, labels=LABELS)
-    assert brier_score(sums) == pytest.approx(expected, abs=1e-12)
-
-
-@settings(max_examples=40)
-@given(class_events(LABELS, every_class=False, steps=8))
-def test_class_calibration_is_about_the_predicted_label(
-    events: ClassEvents,
+def test_class_losses_equal_scikit_learn_and_calibration_is_of_the_predicted_label(
+    events: ClassEvents, unit: float
 ) -> None:
     y_true, matrix, weight = events
+    weight = [w * unit for w in weight]  # type: ignore[misc]
+    sums = ClassProbabilitySums()
+    sums.update_many(class_batch(y_true, matrix, LABELS, weight))
+    for loss, peer in ((log_loss, sk.log_loss), (brier_score, sk.brier_score_loss)):
+        expected = peer(y_true, matrix, sample_weight=weight, labels=LABELS)
+        assert loss(sums) == pytest.approx(expected, abs=1e-12)
     # Among equal probabilities the label that sorts first is predicted, as by np.argmax.
-    assert sorted(LABELS) == list(LABELS)
-    top = [int(np.argmax(row)) for row in matrix]
-    binary = [
-        (LABELS[place] == true, float(row[place]), w)
-        for place, true, row, w in zip(top, y_true, matrix, weight, strict=True)
-    ]
-    sums, same = class_sums_of(*events), sums_of(binary)
-    assert expected_calibration_error(sums) == expected_calibration_error(same)
-    assert max_calibration_error(sums) == max_calibration_error(same)
+    top = matrix.argmax(axis=1)
+    right = [LABELS[at] == true for at, true in zip(top, y_true, strict=True)]
+    same = sums_of(list(zip(right, matrix.max(axis=1).tolist(), weight, strict=True)))
+    for error in (expected_calibration_error, max_calibration_error):
+        assert error(sums) == error(same)
     for ours, theirs in zip(calibration_curve(sums), calibration_curve(same), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -186,22 +155,11 @@ def test_scores_that_are_no_probabilities_are_a_reason(metric: Any) -> None:
     assert value.reason.startswith("3 of 10 scores lie outside [0, 1]; ")
     assert value.reason.endswith(" needs probabilities")
     assert metric(sums, undefined=2) == 2
-    assert calibration_curve(sums).reason.startswith("3 of 10 scores lie outside")
-    assert len(calibration_curve(sums).observed) == 0
-
-
-def test_the_reason_spells_weights_plainly() -> None:
-    assert log_loss(sums_of([(True, 1.5, 1)])).reason == (
-        "1 of 1 scores lies outside [0, 1]; log loss needs probabilities"
-    )
-    assert log_loss(sums_of([(True, 1.5, 0.5), (True, 0.5, 2.5)])).reason == (
-        "0.5 of 3 scores lie outside [0, 1]; log loss needs probabilities"
-    )
-
-
-@pytest.mark.parametrize("sums", [ProbabilitySums(), ClassProbabilitySums()])
-def test_a_curve_without_events(sums: Any) -> None:
-    assert calibration_curve(sums).reason == "no event has been counted yet"
+    curve = calibration_curve(sums)
+    assert (len(curve.observed), curve.reason[:34]) == (0, "3 of 10 scores lie outside [0, 1];")
+    assert log_loss(sums_of([(True, 1.5, 1)])).reason.startswith("1 of 1 scores lies outside")
+    halves = sums_of([(True, 1.5, 0.5), (True, 0.5, 2.5)])
+    assert log_loss(halves).reason.startswith("0.5 of 3 scores lie outside")
 
 
 def test_certain_mistakes_are_clipped() -> None:

@@ -130,21 +130,17 @@ def test_the_bytes_and_reads_are_those_of_python(
     sorts._check()
 
 
-def refused(ev: se.Evaluator, times: list[int], weights: list[float] | None) -> str:
-    before = ev.to_bytes()
-    with pytest.raises(se.InputError) as error:
-        ev.update_many(
-            [True, False], score=[0.5, 0.25], event_time=times, slices={"a": [1, 2]}, weight=weights
-        )
-    assert ev.to_bytes() == before
-    return str(error.value)
-
-
 def test_a_refused_batch_changes_nothing() -> None:
     ev = made(WINDOWS[1], ("a",), None, 100)
     ev.update_many([True], score=[0.5], event_time=[START], slices={"a": [1]})
-    times = [START, 10**15]
-    assert refused(ev, times, None) == refused(ev, times, [1, 1])
+    before, texts = ev.to_bytes(), set()
+    given: Any = {"score": [0.5, 0.25], "event_time": [START, 10**15], "slices": {"a": [1, 2]}}
+    for weight in (None, [1, 1]):
+        with pytest.raises(se.InputError) as error:
+            ev.update_many([True, False], **given, weight=weight)
+        texts.add(str(error.value))
+        assert ev.to_bytes() == before
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("seconds", [-1_000_000_000, 0, START])
@@ -168,8 +164,13 @@ def test_panes_before_1970_too(seconds: int) -> None:
 )
 def test_a_pane_that_is_not_read_stays_bytes_until_more_events_follow() -> None:
     ev, other = (made(WINDOWS[1], ("a",), None, 100) for _ in range(2))
-
-    def add(*seconds: int) -> list[list[type]]:
+    # In the last pane and the next one: that of bytes, then that of states.
+    for seconds, states, frozen in (
+        ((0, 12), 0, 1),
+        ((13, 25), 0, 2),
+        ((26,), 1, 2),
+        ((27, 38), 0, 3),
+    ):
         for one in (ev, other):
             one.update_many(
                 [second % 2 == 0 for second in seconds],
@@ -178,59 +179,36 @@ def test_a_pane_that_is_not_read_stays_bytes_until_more_events_follow() -> None:
                 slices={"a": [1] * len(seconds)},
                 weight=None if one is ev else [1] * len(seconds),
             )
-        windows: list[Any] = [ev._windows.total, *ev._windows.slices.values()]
-        return [
-            [type(window.buckets._buckets[number]) for number in window.buckets]
-            for window in windows
-        ]
-
-    def frozen() -> int:
-        return ev._windows.total.retained()["panes_frozen"]  # type: ignore[no-any-return]
-
-    assert add(0, 12) == [[bytes, bytes]] * 2
-    assert frozen() == 1
-    # In the last pane and the next one: that of bytes, then that of states.
-    assert add(13, 25) == [[bytes, bytes, bytes]] * 2
-    assert add(26) == [[bytes, bytes, StateSet]] * 2
-    assert frozen() == 2
-    assert add(27, 38) == [[bytes] * 4] * 2
+        for window in (ev._windows.total, *ev._windows.slices.values()):
+            kinds = [type(window.buckets._buckets[number]) for number in window.buckets]
+            assert kinds[len(kinds) - states :] == [StateSet] * states
+            assert {*kinds[: len(kinds) - states]} == {bytes}
+        assert ev._windows.total.retained()["panes_frozen"] == frozen
     assert ev.to_bytes() == other.to_bytes()
-    assert frozen() == 3
     ev._check()
 
 
 BITS = np.random.default_rng(7).integers(0, 2**52, 3000)
 
 
-@pytest.mark.skipif(
-    compiled("streameval.states.native.batch_partition") is None, reason="sorts in compiled code"
-)
 @pytest.mark.parametrize(
     "column",
     [
         np.random.default_rng(1).random(3000),
         np.random.default_rng(2).normal(size=3000) * 10.0 ** (BITS % 600 - 300),
         (BITS % 5).astype(np.float64) - 2,
-        np.full(3000, 0.25),
         # Equal in all bits but the lowest, among others that are not.
         np.where(BITS % 3 > 0, 1 + (BITS % 1000) * 2.0**-52, -(BITS % 2**40) * 5e-324),
         np.random.default_rng(1).random(383),
     ],
 )
-def test_a_bucket_is_sorted_by_score(column: Any) -> None:
-    column = column + 0.0
-    truth = BITS[: len(column)] % 7 < 3
-    codes = BITS[: len(column)] % 4
-    sets = compiled("streameval.states.native.batch_partition").BatchPartition(
-        truth, truth, column, None, 0, 0, 5, [(codes, np.arange(1, 5))]
-    )
-    assert sets.spans() == [(window, window, [0]) for window in range(5)]
-    for window in range(5):
-        chosen = slice(None) if window == 0 else codes == window - 1
-        positive, score = sets.columns(window)
-        np.testing.assert_array_equal(score, np.sort(column[chosen]))
-        np.testing.assert_array_equal(
-            np.sort(score[positive]), np.sort(column[chosen][truth[chosen]])
+def test_a_large_batch_is_sorted_by_score(column: Any) -> None:
+    size = len(column)
+    truth, codes, time = BITS[:size] % 7 < 3, BITS[:size] % 4, START + BITS[:size] % 20
+    ev, other = (made(WINDOWS[1], ("a",), None, 100) for _ in range(2))
+    for one, weight in ((ev, None), (other, np.ones(size, dtype=np.int64))):
+        one.update_many(
+            truth, score=column + 0.0, event_time=time, slices={"a": codes}, weight=weight
         )
-        ones = int(truth[chosen].sum())
-        assert sets.pairs(window) == [(0, 0, len(score) - ones), (1, 1, ones)]
+    assert ev.to_bytes() == other.to_bytes()
+    ev._check()

@@ -1,4 +1,4 @@
-"""Random actions on windows with slices, against a model that keeps every event."""
+"""Random actions on windows with slices, and long streams, against lists of every event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from tests.support.window_model import Item, Model, columns, plain, same
+from tests.support.window_model import (
+    Item,
+    Model,
+    binary_stream,
+    class_stream,
+    columns,
+    names_for,
+    plain,
+    same,
+)
 
 SPECS = [
     se.Last(1),
@@ -30,9 +39,19 @@ SHARES = [{"a": 1.0}, {"a": 0.5, "b": 0.5}, {"b": 0.25, "c": 0.75}, {"a": 0.2, "
 BINARY = st.tuples(st.booleans(), st.sampled_from([0.0, 0.25, 0.5, 0.50001, 1.0]), st.just(None))
 MULTI = st.tuples(st.sampled_from("abc"), st.just(None), st.sampled_from(SHARES))
 ASKED = {
-    "binary": ("accuracy", "f1", "cohen_kappa", "roc_auc", "log_loss", "binormal_auc"),
+    "binary": ("accuracy", "f1", "matthews_corrcoef", "roc_auc", "log_loss", "binormal_auc"),
     "multiclass": ("accuracy", "f1_macro", "cohen_kappa", "log_loss", "roc_auc_ovr"),
 }
+
+
+def agree(found: Any, fresh: se.Evaluator, names: Any, tolerance: float) -> None:
+    """The same bits, or nearly the same value where a tolerance is given."""
+    for name in names:
+        mine, theirs = float(found[name]), float(fresh[name])
+        if tolerance:
+            assert same(mine, theirs, tolerance), (name, mine, theirs)
+        else:
+            assert repr(mine) == repr(theirs), (name, mine, theirs)
 
 
 class WindowMachine(RuleBasedStateMachine):
@@ -109,10 +128,7 @@ class WindowMachine(RuleBasedStateMachine):
         found = [self.newest_like(item, items) for items in lists]
         arguments = item.arguments(timed=self.timed, sliced=True)
         if None in found or not self.remembered(item):
-            before = self.ev.to_bytes()
-            with pytest.raises(InputError):
-                self.ev.revert(**arguments)
-            assert self.ev.to_bytes() == before
+            self.refused(self.ev.revert, **arguments)
             return
         self.ev.revert(**arguments)
         for items, where in zip(lists, found, strict=True):
@@ -136,33 +152,31 @@ class WindowMachine(RuleBasedStateMachine):
         span = self.spec.span // 10**6
         return item.time // span > self.model.latest // span - 64
 
+    def refused(self, call: Any, error: type[Exception] = InputError, **given: Any) -> None:
+        before = self.ev.to_bytes()
+        with pytest.raises(error):
+            call(**given)
+        assert self.ev.to_bytes() == before
+
     @rule(country=COUNTRIES, step=STEPS)
     def revert_what_never_came(self, country: str, step: int) -> None:
-        before = self.ev.to_bytes()
         event: dict[str, Any] = {"y_true": True, "score": 0.77}
         if self.task == "multiclass":
             event = {"y_true": "z", "proba": {"z": 1.0}}
         if self.timed:
             event["event_time"] = self.now + step
-        with pytest.raises(InputError):
-            self.ev.revert(**event, slices={"country": country})
-        assert self.ev.to_bytes() == before
+        self.refused(self.ev.revert, **event, slices={"country": country})
 
     @rule(bad=st.sampled_from(["weight", "slices", "y_true", "event_time"]), drawn=drawn)
     def refuse(self, bad: str, drawn: Any) -> None:
-        before = self.ev.to_bytes()
         item = self.item(*drawn)
         self.now = max(1000, self.model.latest or 0) if self.timed else self.now
-        arguments = item.arguments(timed=self.timed, sliced=True)
         if bad == "event_time" and not self.timed:
             return
-        for method, broken in (
-            (self.ev.update, {**arguments, bad: "noon" if bad == "event_time" else -1.5}),
-            (self.ev.update_many, {**columns([item] * 2, timed=self.timed, sliced=True), bad: 7}),
-        ):
-            with pytest.raises(InputError):
-                method(**broken)
-            assert self.ev.to_bytes() == before
+        wrong = {bad: "noon" if bad == "event_time" else -1.5}
+        self.refused(self.ev.update, **item.arguments(timed=self.timed, sliced=True) | wrong)
+        given = columns([item] * 2, timed=self.timed, sliced=True)
+        self.refused(self.ev.update_many, **given | {bad: 7})
 
     @rule(drawn=st.lists(drawn, min_size=1, max_size=6))
     def merge(self, drawn: list[Any]) -> None:
@@ -173,32 +187,29 @@ class WindowMachine(RuleBasedStateMachine):
         other.update_many(**columns(items, timed=self.timed, sliced=True))
         theirs = other.to_bytes()
         if not self.timed and self.model.items:
-            held = self.ev.to_bytes()
-            with pytest.raises(StateError, match="cannot be merged"):
-                self.ev.merge(other)
-            assert self.ev.to_bytes() == held
+            self.refused(self.ev.merge, StateError, other=other)
             return
-        if not self.timed and self.ever and (self.most < 100 or self.model.count or self.slices):
+        if not self.timed and self.ever and (self.model.count or self.slices):
             return  # everything was taken back, yet slices and the count go on
+        self.ev.merge(other)
+        assert other.to_bytes() == theirs
         if not self.timed:
-            self.ev.merge(other)
             for item in items:
                 self.note(item)
-        else:
-            self.ev.merge(other)
-            shard = Model(self.spec)
-            kept = [item for item in items if shard.add(item)]
-            assert shard.latest is not None
-            latest = self.model.latest
-            self.model.latest = shard.latest if latest is None else max(latest, shard.latest)
-            for name, count in shard.arrived.items():
-                self.model.arrived[name] += count
-            for item in kept:
-                self.ever.append(item)
-                self.model.items.append(item)
-                self.home.setdefault(item.slices["country"], item.slices["country"])
-                self.slices.setdefault(item.slices["country"], []).append(item)
-        assert other.to_bytes() == theirs
+            return
+        shard = Model(self.spec)
+        kept = [item for item in items if shard.add(item)]
+        assert shard.latest is not None
+        latest = self.model.latest
+        self.model.latest = shard.latest if latest is None else max(latest, shard.latest)
+        for name, count in shard.arrived.items():
+            self.model.arrived[name] += count
+        for item in kept:
+            country = item.slices["country"]
+            self.ever.append(item)
+            self.model.items.append(item)
+            self.home.setdefault(country, country)
+            self.slices.setdefault(country, []).append(item)
 
     @rule()
     def save_and_load(self) -> None:
@@ -229,18 +240,10 @@ class WindowMachine(RuleBasedStateMachine):
                 assert count <= self.ev.retained[f"{name}_at_most"]
 
     def compare(self, asked: Any, inside: Any, tolerance: float, names: tuple[str, ...]) -> None:
-        if not inside:
-            return
         # What weighs next to nothing beside the rest is lost in rounding.
         fresh = plain(self.task, [(item, weight) for item, weight in inside if weight > 1e-30])
-        if not fresh.report(["accuracy"]).rows[0].support:
-            return
-        for name in names:
-            mine, theirs = float(asked[name]), float(fresh[name])
-            if tolerance:
-                assert same(mine, theirs, tolerance), (name, mine, theirs)
-            else:
-                assert repr(mine) == repr(theirs), (name, mine, theirs)
+        if inside and fresh.report(["accuracy"]).rows[0].support:
+            agree(asked, fresh, names, tolerance)
 
     def teardown(self) -> None:
         if hasattr(self, "ev"):
@@ -255,3 +258,42 @@ TestWindows.settings = settings(
     # Shrinking 25 steps takes minutes, and a failure prints its steps anyway.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
+
+
+# Long streams ----------------------------------------------------------------
+
+PANES = se.Panes("1h", "10m", "20m")
+CASES: list[tuple[str, str, Any, int, float]] = [
+    ("last, two classes", "binary", se.Last(150), 2700, 0.0),
+    ("last, three classes", "multiclass", se.Last(97), 1800, 0.0),
+    ("panes, two classes", "binary", PANES, 2000, 0.0),
+    ("panes, three classes", "multiclass", se.Panes("40m", lateness="15m"), 1500, 0.0),
+    ("fading by time", "binary", se.Fading("30m"), 500, 1e-9),
+    ("fading by time, three classes", "multiclass", se.Fading("1h"), 500, 1e-9),
+    ("fading by count", "binary", se.Fading(40), 500, 1e-9),
+    ("fading by count, three classes", "multiclass", se.Fading(25), 500, 1e-9),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_every_answer_is_that_of_the_list(case: tuple[str, str, Any, int, float]) -> None:
+    name, task, spec, n, tolerance = case
+    stream = (binary_stream if task == "binary" else class_stream)(n, seed=len(name))
+    ev = se.Evaluator(task=task, window=spec, time_unit="s")
+    model = Model(spec)
+    for count, item in enumerate(stream):
+        ev.update(**item.arguments(timed=spec.needs_time))
+        model.add(item)
+        # Reads between the comparisons find states in every stage.
+        assert 0 <= ev["accuracy"] <= 1
+        if count % 31:
+            continue
+        fresh = plain(task, model.inside())
+        names = {*(names_for(task) if count % 496 == 0 else ASKED[task])}
+        # Support follows the scale of the weights.
+        agree(ev, fresh, names - {"support"} if tolerance else names, tolerance)
+    if isinstance(spec, se.Panes):
+        assert ev.arrivals == model.arrived
+        assert min(model.arrived.values()) > 0
+    ev._check()

@@ -14,7 +14,7 @@ from streameval.errors import InputError
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.ranking.weights import count_at_or_below
 from streameval.states.score_index import ScoreIndex
-from tests.properties.test_delong_sums import by_pairs
+from tests.properties.test_auc_intervals import by_pairs
 
 KINDS = list(dict.fromkeys((ReferenceScoreIndex, ScoreIndex)))
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
