@@ -90,7 +90,7 @@ KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
         ({"id": 7, "y_true": 1}, ("labels", "record", "labels"), "score"),
         ({"id": "b", "score": 1, "y_true": False}, ("complete", "complete", "labels"), "complete"),
         (LATE | {"y_true": None}, ("predictions", "predictions", "y_true"), "y_true"),
-        ({"id": "d"}, ("record", "record", "y_true"), "record"),
+        ({"id": "d"}, ("record", "record", "y_true"), "score"),
         # Without its id a repeated record could not be recognised.
         ({"score": 0.25, "y_true": 0}, ("id", "id", "id"), "complete"),
         # Of a label only its own fields matter.
@@ -342,11 +342,12 @@ def test_every_message_ends_up_in_one_place_whatever_comes_beside_it(
 def test_what_is_taken_an_evaluator_takes(
     messages: list[bytes], layout: tuple[FieldSettings, EvaluatorSettings]
 ) -> None:
-    fields, options = layout
+    _, options = layout
     found = decode(RecordDecoder(*layout, False, 2_000_000, lambda: NOW), *messages).complete
     if found is not None:
-        given = {"positive": options.positive, "slices": options.slices} if fields.score else {}
-        evaluator = Evaluator(options.task, labels=options.labels, **given, time_unit="us")
+        own = {"positive": options.positive} if options.task == "binary" else {}
+        given = {"labels": options.labels, "slices": options.slices, "time_unit": "us", **own}
+        evaluator = Evaluator(options.task, **given)
         evaluator.update_many(**arguments(found.columns))
 
 
