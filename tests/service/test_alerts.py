@@ -24,7 +24,6 @@ from streameval.service.config.settings import AlertSettings, Duration, Duration
 from streameval.service.publish.snapshot import (
     Checkpoint,
     Quarantine,
-    Report,
     Slice,
     Snapshot,
     Value,
@@ -101,35 +100,29 @@ def test_states_of_what_is_not_finite(
     assert states(book_of(alert(**given)), *seen) == wanted
 
 
-@pytest.mark.parametrize("certain", [False, True])
-def test_what_is_published(certain: bool) -> None:
-    more = {"when": "certain", "level": 0.9} if certain else {}
-    book = book_of(alert(window="hour", slice={"country": "PT"}, min_support=10, **more))
-    seen = sure if certain else lambda value, half, support: plain(value, support)
-    book.judge({"low": seen(0.9, 0.05, 10)}, 5 * SECOND)
-    judgement = book.judge({"low": seen(0.75, 0.03125, 12)}, 7 * SECOND)
-    (state,), (transition,) = judgement.states, judgement.transitions
-    assert (state.state, state.since) == ("firing", "1970-01-01T00:00:07Z")
-    assert (state.slice, state.support) == ("country=PT", 12)
-    assert (state.below, state.above) == (0.8, None)
-    assert (transition.number, transition.at) == (1, "1970-01-01T00:00:07Z")
-    ends, beyond = (" [0.71875, 0.78125]", "certainly below") if certain else ("", "below")
-    assert state.bound == f"{beyond} 0.8"
-    assert transition.text == (
-        f"firing: low: accuracy is 0.75{ends} ({beyond} 0.8 fires) in window hour, country=PT, "
-        "support 12"
+def test_what_is_published() -> None:
+    book = book_of(
+        alert(window="hour", slice={"country": "PT"}, min_support=10, when="certain", level=0.9)
     )
-    shown = ("certain", 0.9, 0.71875, 0.78125, "wilson")
+    book.judge({"low": sure(0.9, 0.05, 10)}, 5 * SECOND)
+    judgement = book.judge({"low": sure(0.75, 0.03125, 12)}, 7 * SECOND)
+    (state,), (transition,) = judgement.states, judgement.transitions
+    assert (state.slice, state.support, state.bound) == ("country=PT", 12, "certainly below 0.8")
+    assert (transition.number, transition.at) == (1, "1970-01-01T00:00:07Z")
+    assert transition.text == (
+        "firing: low: accuracy is 0.75 [0.71875, 0.78125] (certainly below 0.8 fires) "
+        "in window hour, country=PT, support 12"
+    )
     for one in (state, transition):
         found = (one.when, one.level, one.low, one.high, one.method)
-        assert found == (shown if certain else ("value", None, None, None, ""))
-    for seen_then, reason in (
+        assert found == ("certain", 0.9, 0.71875, 0.78125, "wilson")
+    for seen, reason in (
         ({"low": plain(0.9, 3)}, "support 3, less than 10"),
         ({"low": AlertInput(Value(math.nan, 3, "no positive"))}, "no positive"),
         ({"low": AlertInput(Value(0.7, 30, "too few events"))}, "too few events"),
         ({}, "not computed"),
-    )[: 4 if certain else 2]:
-        (state,) = book.judge(seen_then, 9 * SECOND).states
+    ):
+        (state,) = book.judge(seen, 9 * SECOND).states
         assert (state.state, state.since) == ("firing", "1970-01-01T00:00:07Z")
         assert (state.reason, state.level, state.method) == (reason, None, "")
 
@@ -211,54 +204,26 @@ def test_the_book_follows_the_model(
     assert posted == ["firing", "resolved"] * (len(posted) // 2) + ["firing"] * (len(posted) % 2)
 
 
-WAITS = alert(for_=DurationOrZero("1h"), min_support=5)
-
-
 @pytest.mark.parametrize(
-    ("begun", "now", "kept"),
+    ("now", "kept"),
     [
-        (alert(), alert(), True),
-        (alert(), WAITS, True),
-        (alert(), alert(below=0.75), False),
-        (alert(), alert(window="hour"), False),
-        (alert(), alert(when="certain"), False),
-        (alert(), alert(against="previous"), False),
-        (alert(), alert(reference="a.state"), False),
-        (alert(), alert(slice="any", when="certain"), False),
-        (alert(when="certain", level=0.9), alert(when="certain", level=0.9), True),
-        (alert(when="certain", level=0.9), alert(when="certain", level=0.99), False),
+        ({"for_": DurationOrZero("1h"), "min_support": 5}, True),
+        ({"below": 0.75}, False),
+        ({"level": 0.99}, False),
+        ({"against": "previous"}, False),
+        ({"slice": "any"}, False),
     ],
 )
-def test_an_alert_that_watches_something_else_starts_anew(
-    begun: AlertSettings, now: AlertSettings, kept: bool
-) -> None:
-    book = book_of(begun)
+def test_an_alert_that_watches_something_else_starts_anew(now: dict[str, Any], kept: bool) -> None:
+    begun = {"when": "certain", "level": 0.9}
+    book = book_of(alert(**begun))
     assert states(book, sure(0.7, 0.01)) == ["FIRING"]
-    again = reopened(book, now)
+    again = reopened(book, alert(**begun | now))
     assert states(again, None, sure(0.7, 0.01))[0] == ("firing" if kept else "undefined")
     if kept:
-        assert states(again, 0.7, 0.9 if begun.when == "value" else sure(0.9, 0.01)) == [
-            "firing",
-            "RESOLVED",
-        ]
+        assert states(again, sure(0.9, 0.01)) == ["RESOLVED"]
         # Numbers go on: what was posted before keeps its own.
         assert [transition.number for transition in again.unsent] == [1, 2]
-
-
-def test_what_an_alert_watches_is_stored_as_by_versions_before_intervals() -> None:
-    saved = book_of().to_state()
-    assert saved["alerts"]["low"]["watched"] == '["accuracy","all",[],0.8,null]'
-
-
-def test_transitions_of_older_versions_are_read() -> None:
-    book = AlertBook([alert()], "all")
-    states(book, AlertInput(Value(0.7, 9)))
-    saved = book.to_state()
-    for key in ("when", "against", "level", "low", "high", "method", "slices"):
-        del saved["unsent"][0][key]
-    again = AlertBook([alert()], "all")
-    again.restore(saved)
-    assert again.unsent == book.unsent
 
 
 def test_a_clock_that_is_set_back_does_not_keep_an_alert_pending() -> None:
@@ -268,31 +233,25 @@ def test_a_clock_that_is_set_back_does_not_keep_an_alert_pending() -> None:
 
 
 def test_what_was_not_certainly_sent_is_kept() -> None:
-    kept = book_of()
-    states(kept, 0.7, 0.9)
-    assert [transition.event for transition in kept.unsent] == ["firing", "resolved"]
-    kept.discard([1, 99])
-    kept = reopened(kept)
-    assert [transition.number for transition in kept.unsent] == [2]
-    kept.discard([2])
-    assert kept.unsent == []
-    states(kept, *[0.7, 0.9] * 600)
-    assert len(kept.unsent) == 1000
+    rule = alert(below=None, above=0.8)
+    kept = book_of(rule)
+    states(kept, math.inf, 0.7)
+    assert "accuracy is infinite (above 0.8 fires)" in kept.unsent[0].text
+    saved = kept.to_state()
+    for key in ("when", "against", "level", "low", "high", "method", "slices"):
+        del saved["unsent"][0][key]  # as older versions wrote it
+    again = book_of(rule)
+    again.restore(json.loads(json.dumps(saved)))
+    assert again.unsent == kept.unsent
+    again.discard([1, 99])
+    assert [transition.event for transition in reopened(again, rule).unsent] == ["resolved"]
+    states(again, *[0.9, 0.7] * 600)
+    assert len(again.unsent) == 1000
 
 
-def test_an_infinite_value_survives_a_restart() -> None:
-    kept = book_of(alert(below=None, above=1.0))
-    states(kept, math.inf)
-    (transition,) = reopened(kept, alert(below=None, above=1.0)).unsent
-    assert "accuracy is infinite (above 1 fires)" in transition.text
-
-
-@pytest.mark.parametrize(
-    "state", [None, {}, [], {"version": 2, "next": 1, "alerts": {}, "unsent": []}]
-)
-def test_a_state_that_is_none(state: object) -> None:
+def test_a_state_that_is_none() -> None:
     with pytest.raises(StateError, match="alerts: expected their saved state"):
-        book_of().restore(state)
+        book_of().restore({"version": 2, "next": 1, "alerts": {}, "unsent": []})
 
 
 # ------------------------------------------------------------------ observations
@@ -308,10 +267,6 @@ def snapshot(**given: Any) -> Snapshot:
 
 def test_values_out_of_what_is_published() -> None:
     data = snapshot(
-        reports={
-            "all": Report(task="binary", metrics={"accuracy": Value(0.5, 7)}),
-            "hour": Report(task="binary", metrics={"accuracy": Value(None, 0, "no events")}),
-        },
         slices={
             "all": [
                 Slice({"c": "PT"}, "c=PT", 3, {"accuracy": None}, {"accuracy": "why"}, {}, {}, {}),
@@ -320,28 +275,21 @@ def test_values_out_of_what_is_published() -> None:
         },
     )
     alerts = [
-        alert(name="total"),
-        alert(name="hour", window="hour"),
         alert(name="slice", slice={"c": "PT"}),
         alert(name="no slice", slice={"c": "ES"}),
         alert(name="number", slice={"c": "7"}),
         alert(name="no window", window="day"),
-        alert(name="no metric", metric="recall"),
         alert(name="no join", metric="label_coverage"),
     ]
     whole = msgspec.structs.replace(run_of(), alert=alerts)
     found = AlertInputs(whole, {}, lambda: 0.0).observe(data, 0)
     assert {name: seen.value for name, seen in found.items()} == {
-        "total": Value(0.5, 7),
-        "hour": Value(None, 0, "no events"),
         "slice": Value(None, 3, "why"),
         "no slice": Value(None, 0, "no event of this slice yet"),
         "number": Value(0.25, 2),
         "no window": Value(None, 0, "not published"),
-        "no metric": Value(None, 0, "not published"),
         "no join": Value(None, 0, "not published"),
     }
-    assert {s.state for s in book_of(*alerts).judge(found, 0).states} == {"firing", "undefined"}
 
 
 def counted(settings: RunSettings, right: float = 0.8, events: int = 600) -> dict[str, Evaluator]:
@@ -379,19 +327,16 @@ def test_the_interval_of_an_alert_has_its_own_level(when: Any, part: Any) -> Non
     assert found.method == ("anytime" if when == "anytime" else "wilson")
 
 
-@pytest.mark.parametrize(("bound", "fires"), [(0.05, True), (0.3, False)])
-def test_an_alert_between_groups(bound: float, fires: bool) -> None:
+def test_an_alert_between_groups() -> None:
     watched = alert(
         metric="equal_opportunity_difference", slice="country", when="certain", level=0.9,
-        below=None, above=bound, min_support=100,
+        below=None, above=0.05, min_support=100,
     )  # fmt: skip
-    fewer = {"slices": ["country"], "metrics": ["roc_auc"]}
     value = alert(name="value", metric="demographic_parity_ratio", slice="country")
+    fewer = {"slices": ["country"], "metrics": ["roc_auc"]}
     settings = run_of(watched, value, evaluator=fewer)
-    assert (main_metrics(settings), kept_metrics(settings)) == (
-        ["roc_auc"],
-        ["accuracy", "roc_auc"],
-    )
+    assert main_metrics(settings) == ["roc_auc"]
+    assert kept_metrics(settings) == ["accuracy", "roc_auc"]
     evaluators = open_evaluators(settings)
     rng = random.Random(7)
     for n in range(900):
@@ -403,19 +348,15 @@ def test_an_alert_between_groups(bound: float, fires: bool) -> None:
     report = evaluators["all"].fairness("country", min_support=100, level=0.9)
     row = report.by_name["equal_opportunity_difference"]
     inputs = AlertInputs(settings, evaluators, lambda: 0.0).observe(snapshot(), 0)
-    assert len(report.groups) == 3
     every = evaluators["all"].fairness("country")
     assert inputs["value"].value.value == every["demographic_parity_ratio"]
     found = inputs["low"]
-    assert found.value == Value(
-        row.value, row.support, "", row.interval.low, row.interval.high, "mover of wilson"
-    )
+    ends = (row.interval.low, row.interval.high)
+    assert found.value == Value(row.value, row.support, "", *ends, "mover of wilson")
     assert found.slices[1] == "country=ES"
     changes = AlertBook([watched], "all", settings).judge({"low": found}, 0)
-    assert [one.event for one in changes.transitions] == ["firing"] * fires
-    if fires:
-        assert "in window all, slices country=" in changes.transitions[0].text
-        assert changes.states[0].slice == "country"
+    assert "in window all, slices country=" in changes.transitions[0].text
+    assert changes.states[0].slice == "country"
 
 
 def test_against_the_window_before() -> None:
@@ -449,24 +390,22 @@ def test_against_a_reference(tmp_path: Path) -> None:
         score = 0.9 if truth == (rng.random() < 0.9) else 0.1
         month.update(truth, score=score, slices={"country": "PT" if n % 2 else "IT"})
     month.save(path)
-    for part, view in (
-        ({}, month.total),
-        ({"country": "PT"}, month.slices()[(("country", "PT"),)]),
-    ):
-        watched = alert(reference=str(path), below=0.0, when="certain", slice=part)
-        settings = run_of(watched)
+    pt, given = (("country", "PT"),), {"reference": str(path), "below": 0.0, "when": "certain"}
+    for part in ({}, {"country": "PT"}):
+        settings = run_of(alert(slice=part, **given))
         evaluators = counted(settings)
-        mine = evaluators["all"].slices()[(("country", "PT"),)] if part else evaluators["all"]
-        wanted = difference(mine.interval("accuracy"), view.interval("accuracy"))
+        mine, theirs = evaluators["all"].total, month.total
+        if part:
+            mine, theirs = evaluators["all"].slices()[pt], month.slices()[pt]
+        wanted = difference(mine.interval("accuracy"), theirs.interval("accuracy"))
         found = observed(settings, evaluators)
         assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
-        assert found.high < 0
-    settings = run_of(alert(reference=str(path), slice={"country": "ES"}, below=0.0))
+    settings = run_of(alert(slice={"country": "ES"}, **given))
     found = observed(settings, counted(settings))
     assert (found.value, found.reason) == (None, "the reference has no event of this slice")
     # It is gone after the start: the alert is undefined, and the run goes on.
     path.unlink()
-    found = observed(settings, counted(settings))
+    found = observed(settings, evaluators)
     assert found.value is None
     assert "month.state" in found.reason
 
@@ -475,7 +414,6 @@ def test_against_a_reference(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"positive": "spam"}, "expected a state of positive 1, as the run's, got 'spam'"),
-        ({"threshold": 0.7}, "expected a state of threshold 0.5, as the run's, got 0.7"),
         ({"task": "multiclass"}, "expected a state of task 'binary', as the run's, got 'multicl"),
         ({"metrics": ["roc_auc"]}, "accuracy is not kept"),
     ],
@@ -497,13 +435,11 @@ def test_a_reference_that_means_something_else(
 
 def rows_of(*accuracies: float, support: int = 200) -> list[Slice]:
     rows = []
-    for n, accuracy in enumerate(accuracies):
-        low, high = wilson(round(accuracy * support), support, 0.95)
-        key = {"country": f"C{n}"}
-        ends: Any = ({"accuracy": low}, {"accuracy": high})
-        rows.append(
-            Slice(key, f"country=C{n}", support, {"accuracy": accuracy}, {}, *ends, {})  # type: ignore[arg-type]
-        )
+    for n, one in enumerate(accuracies):
+        low, high = wilson(round(one * support), support, 0.95)
+        key: dict[str, Any] = {"country": f"C{n}"}
+        ends = ({"accuracy": low}, {"accuracy": high})
+        rows.append(Slice(key, f"country=C{n}", support, {"accuracy": one}, {}, *ends, {}))
     return rows
 
 
@@ -518,7 +454,8 @@ def test_any_slice() -> None:
 
     alike = [0.82] * 50
     assert look(rows_of(*alike), 0).states[0].state == "ok"
-    found = look(rows_of(0.6, 0.55, 0.76, *alike), 1)
+    # Of a single slice 0.74 would be certain, with a p-value of 0.02; of 53 slices it is not.
+    found = look(rows_of(0.6, 0.55, 0.74, *alike), 1)
     (transition,) = found.transitions
     assert transition.slices == found.states[0].slices == ["country=C1", "country=C0"]
     assert (transition.value, transition.slice, found.states[0].slice) == (0.55, {}, "any")
@@ -528,21 +465,6 @@ def test_any_slice() -> None:
     assert (found.transitions, len(found.states[0].slices)) == ([], 3)
     assert look(rows_of(*alike), 3).transitions[0].event == "resolved"
     assert look(rows_of(0.5, support=99), 4).states[0].state == "undefined"
-
-
-def test_of_alike_slices_any_seldom_fires() -> None:
-    """At the bound itself, the hardest case: some slice is named with 5 % chance at most."""
-    settings = run_of(alert(slice="any", when="certain"))
-    observer = AlertInputs(settings, {}, lambda: 0.0)
-    rng = random.Random(6)
-    fired = by_value = 0
-    for _ in range(40):
-        shares = [sum(rng.random() < 0.8 for _ in range(80)) / 80 for _ in range(100)]
-        data = snapshot(slices={"all": rows_of(*shares, support=80)})
-        fired += bool(observer.observe(data, 0)["low"].slices)
-        by_value += min(shares) < 0.8
-    assert by_value == 40
-    assert fired <= 6
 
 
 def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
@@ -588,13 +510,10 @@ def test_lag_is_summed() -> None:
 
 
 def test_coverage_can_be_certain() -> None:
-    watched = alert(metric="label_coverage", when="certain", below=0.95)
-    settings = run_of(watched, join={})
+    settings = run_of(alert(metric="label_coverage", when="certain", below=0.95), join={})
     data = published(slices=0)
     found = AlertInputs(settings, {}, lambda: 0.0).observe(data, 0)["low"].value
-    assert data.join is not None
-    low, high = wilson(0.9166 * 5000, 5000, 0.95)
-    assert (found.value, found.low, found.high) == (0.9166, low, high)
+    assert (found.value, found.low, found.high) == (0.9166, *wilson(0.9166 * 5000, 5000, 0.95))
 
 
 def test_reading_evaluators_is_bounded() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,31 +23,29 @@ def due(policy: CheckpointPolicy, now: float, *, changed: bool = True) -> float:
     return policy.due_in(now, lambda: changed)
 
 
-def test_the_time_that_a_dear_checkpoint_holds_back_the_next() -> None:
-    policy = after_a_checkpoint(2.0)
-    policy.count(5)
-    assert [due(policy, now) for now in (0.5, 7.5, 8.1)] == [7.5, 0.5, 0.0]
-    # With nothing to write, what the last one took is no reason to wait.
-    quiet = after_a_checkpoint(2.0)
-    assert due(quiet, 1.0, changed=False) == 0.0
-    assert due(quiet, 1.0, changed=True) == 7.0
-
-
-def test_a_dear_checkpoint_waits_less_while_nothing_is_left_to_read() -> None:
-    policy = after_a_checkpoint(2.0)
-    policy.count(5)
-    assert [policy.due_in(now, lambda: True, idle=True) for now in (0.5, 1.5, 2.0)] == [1.5, 0.5, 0]
-    # From the begin of one to the begin of the next.
-    cheap = after_a_checkpoint(0.125)
-    cheap.count(5)
-    assert cheap.due_in(0.25, lambda: True, idle=True) == 0.625
-
-
-def test_a_number_of_records_makes_it_due_earlier_than_a_long_period() -> None:
-    policy = after_a_checkpoint(0.5, every=60.0)
-    policy.count(10)
-    assert due(policy, 1.0) == 4.0
-    assert due(policy, 5.0) == 0.0
+@pytest.mark.parametrize(
+    ("seconds", "options", "counted", "how", "times"),
+    [
+        (2.0, {}, 5, {}, {0.5: 7.5, 7.5: 0.5, 8.1: 0.0}),
+        # With nothing to write, what the last one took is no reason to wait.
+        (2.0, {}, 0, {"changed": lambda: False}, {1.0: 0.0}),
+        (2.0, {}, 0, {"changed": lambda: True}, {1.0: 7.0}),
+        # With nothing left to read, from the begin of one to the begin of the next.
+        (2.0, {}, 5, {"idle": True}, {0.5: 1.5, 1.5: 0.5, 2.0: 0.0}),
+        (0.125, {}, 5, {"idle": True}, {0.25: 0.625}),
+        # A number of records makes it due earlier than a long period.
+        (0.5, {"every": 60.0}, 10, {}, {1.0: 4.0, 5.0: 0.0}),
+        # Changes are looked for only where they decide.
+        (0.5, {}, 0, {"changed": None}, {0.25: 0.25}),
+        (0.5, {}, 1, {"changed": None}, {0.5: 1.5}),
+    ],
+)
+def test_when_a_checkpoint_is_due(
+    seconds: float, options: Any, counted: int, how: Any, times: dict[float, float]
+) -> None:
+    policy = after_a_checkpoint(seconds, **options)
+    policy.count(counted)
+    assert {now: policy.due_in(now, **{"changed": None, **how}) for now in times} == times
 
 
 def test_a_new_partition_makes_it_due_at_once() -> None:
@@ -74,18 +74,6 @@ def test_a_join_is_written_by_the_clock_after_a_quiet_time() -> None:
         policy.skipped(quiet - 1)
         assert policy.is_quiet(quiet - 0.1)
         assert not policy.is_quiet(quiet)
-
-
-def test_changes_are_looked_for_only_where_they_decide() -> None:
-    def fail() -> bool:
-        raise AssertionError("not needed")
-
-    policy = after_a_checkpoint(0.5)
-    assert policy.due_in(0.25, fail) == 0.25
-    policy.count(1)
-    assert policy.due_in(0.5, fail) == 1.5
-    with pytest.raises(AssertionError, match="not needed"):
-        after_a_checkpoint(0.5).due_in(0.5, fail)
 
 
 @given(

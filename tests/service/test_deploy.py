@@ -11,12 +11,12 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -26,10 +26,10 @@ from streameval.service.store.store import store_exists
 from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.command_runs import COMMAND
 from tests.support.postgres_server import Postgres
+from tests.support.run import events
 
 DEPLOY = Path(streameval.__file__).parents[1] / "deploy"
 TOKEN = "a-token-of-twenty-two"
-STARTS = 90.0
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -186,48 +186,50 @@ class Contained:
 
     def __init__(self, here: Path, arguments: list[str], config: Path, *options: str) -> None:
         self.port, self.probes = free_port(), free_port()
-        (here / "root").mkdir(exist_ok=True)
-        (here / "root").chmod(0o555)
+        root = here / "root"
+        root.mkdir(0o555, exist_ok=True)
         given = [str(config) if one == "/etc/streameval/run.toml" else one for one in arguments]
         set_here = [f"serve.listen=127.0.0.1:{self.port}", f"serve.probes=127.0.0.1:{self.probes}"]
         given += [part for one in (*set_here, *options) for part in ("--set", one)]
-        kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+        name = f"worker-{self.port}"
         self.process = subprocess.Popen(
             [*COMMAND, *given],
-            cwd=here / "root",
+            cwd=root,
             env={
-                **kept,
+                **{
+                    key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ
+                },
                 "PYTHONPATH": os.pathsep.join(sys.path),
                 "PYTHONDONTWRITEBYTECODE": "1",
-                "HOME": str(here / "root"),
-                "TMPDIR": str(here / "root"),
+                "HOME": str(root),
+                "TMPDIR": str(root),
+                "POD_NAME": name,
+                "HOSTNAME": name,
                 "PGPASSWORD": "unused",
                 "STREAMEVAL_TOKEN": TOKEN,
-                "POD_NAME": f"worker-{self.port}",
-                "HOSTNAME": f"worker-{self.port}",
             },
             stderr=subprocess.PIPE,
         )
 
     def answers(self, port: int, path: str, token: str = "") -> int:
         """The status; 0 where nothing listens."""
-        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
-        if token:
-            request.add_header("authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:
-                return int(response.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
+            return self.get(port, path, token).status_code
+        except httpx.TransportError:
             return 0
 
+    def get(self, port: int, path: str, token: str) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=20)
+
+    @property
+    def events(self) -> int:
+        answer = self.get(self.port, "/api/status", TOKEN)
+        return int(answer.json()["run"]["checkpoint"]["events"])
+
     def wait(self, port: int, path: str) -> None:
-        until = time.monotonic() + STARTS
-        while self.answers(port, path) != 200:
-            assert self.process.poll() is None, path
-            assert time.monotonic() < until, path
-            time.sleep(0.05)
+        until(lambda: self.answers(port, path) == 200 or self.process.poll() is not None)
+        assert self.process.poll() is None, path
 
     def ends(self, seconds: float) -> list[dict[str, Any]]:
         """SIGTERM, and the log of a process that ended with 0 in time."""
@@ -237,22 +239,20 @@ class Contained:
         return [json.loads(line) for line in log.splitlines()]
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 90
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 @pytest.mark.heavy
 def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
     tmp_path: Path, broker: Broker, postgres: Postgres
 ) -> None:
-    broker.send(
-        "events",
-        [
-            (
-                b"k",
-                b'{"id": "%d", "y_true": true, "score": 0.9, "country": "PT", '
-                b'"time": "2026-01-01T00:00:00Z"}' % n,
-                n % 2,
-            )
-            for n in range(100)
-        ],
-    )
+    (row,) = events(1)
+    body = json.dumps({key: row[key] for key in ("id", "y_true", "score", "country", "time")})
+    broker.send("events", [(b"k", body.encode(), n % 2) for n in range(100)])
     store = postgres.address("deployed")
     config = tmp_path / "run.toml"
     text = (DEPLOY / "compose/run.toml").read_text()
@@ -268,36 +268,20 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
     grace = float(services["worker"]["stop_grace_period"].rstrip("s"))
     _, pod = CONTAINERS["StatefulSet worker"]
     assert pod["args"] == services["worker"]["command"]
-    worker = Contained(tmp_path, services["worker"]["command"], config, *given)
-    server = None
-    try:
+    with ExitStack() as ends:
+        worker = Contained(tmp_path, services["worker"]["command"], config, *given)
+        ends.callback(worker.process.kill)
         worker.wait(worker.probes, pod["readinessProbe"]["httpGet"]["path"])
         assert worker.answers(worker.probes, "/livez") == 200
         assert worker.answers(worker.probes, "/metrics") == 404
-        until = time.monotonic() + STARTS
         # A container that is started again until the first worker has made a store.
-        while not store_exists(store):
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        until(lambda: store_exists(store))
         server = Contained(tmp_path, services["serve"]["command"], config)
+        ends.callback(server.process.kill)
         server.wait(server.port, "/readyz")
         assert server.answers(server.port, "/metrics") == 401
-        while _events(server) != 100:
-            assert time.monotonic() < until
-            time.sleep(0.1)
+        until(lambda: server.events == 100)
         assert server.answers(server.port, "/livez") == 200
         assert worker.ends(grace)[-1]["message"].startswith("ended after a checkpoint")
         assert server.ends(grace)[0].keys() >= {"time", "level", "logger", "message"}
         assert not list((tmp_path / "root").iterdir())
-    finally:
-        for one in (worker, server):
-            if one is not None and one.process.poll() is None:
-                one.process.kill()
-                one.process.communicate()
-
-
-def _events(server: Contained) -> int:
-    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/api/status")
-    request.add_header("authorization", f"Bearer {TOKEN}")
-    with urllib.request.urlopen(request, timeout=20) as response:
-        return int(json.load(response)["run"]["checkpoint"]["events"])

@@ -17,8 +17,7 @@ class Sizes:
 
     def __init__(self, kind: Kind, sizes: Sequence[int]) -> None:
         self.kind: Kind = kind
-        self.sizes = list(sizes)
-        self.given = 0
+        self.sizes, self.given = list(sizes), 0
         self.waited: list[float] = []
         self.told: list[Mapping[str, Position]] = []
         self.closed = False
@@ -66,18 +65,12 @@ def test_labels_that_ran_ahead_wait_for_a_backlog_of_predictions() -> None:
     for _ in range(11):
         source.read(20_000, 0.0)
         ahead.append(labels.given - predictions.given)
-    assert max(ahead) == 0
-    assert ahead[-1] == 0
+    assert (max(ahead), ahead[-1]) == (0, 0)
 
 
 def test_labels_are_never_shut_out() -> None:
-    # More labels than predictions for good: a live stream gives no backlog, so all are read.
-    source, predictions, labels = pair([50] * 100, [500] * 100)
-    for _ in range(100):
-        source.read(20_000, 0.0)
-    assert (predictions.given, labels.given) == (5_000, 50_000)
-    # And in a backlog they come as soon as as many predictions did.
-    source, predictions, labels = pair([0, *[5_000] * 200], [500_000, *[5_000] * 200])
+    # In a backlog they come as soon as as many predictions did.
+    source, _, labels = pair([0, *[5_000] * 200], [500_000, *[5_000] * 200])
     for _ in range(100):
         source.read(20_000, 0.0)
     assert labels.given > 500_000 + 70 * 5_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -104,20 +104,21 @@ def test_a_worker_that_was_cut_off_writes_nothing(address: str) -> None:
 def test_a_lost_connection_is_replaced_and_the_transaction_repeated(
     address: str, place: str
 ) -> None:
+    def at(now: str) -> None:
+        if now == place:
+            end(address, session(store).raw.info.backend_pid)
+
     with closing(open_store(address, KEYS)) as store:
         with store.transaction():
             store.set_counters({"events": 1, "lost": 0})
         number = session(store).number
-        if place == "before":
-            end(address, session(store).raw.info.backend_pid)
+        at("before")
         with store.transaction() as connection:
             store.set_counters({"events": 2})
             connection.execute("UPDATE counters SET value = value + 5 WHERE name = ?", ("lost",))
-            if place == "inside":
-                end(address, session(store).raw.info.backend_pid)
+            at("inside")
             store.set_meta("b", "2")
-            if place == "read":
-                end(address, session(store).raw.info.backend_pid)
+            at("read")
             # A transaction reads what it wrote, also before the connection was lost.
             assert store.counters() == {"events": 2, "lost": 5}
         assert session(store).number == number + 1
@@ -149,14 +150,13 @@ def test_a_commit_whose_answer_was_lost_is_executed_once(address: str, executed:
     with closing(open_store(address, KEYS)) as store:
         with store.transaction():
             store.set_counters({"events": 1})
-        with store.transaction() as connection:
-            connection.execute("UPDATE counters SET value = value + 1")
-            session(store).raw = Cut(session(store).raw, executed)
-        assert store.counters() == {"events": 2}
-        assert store.commits()["0"] == (1, 3)
-        with store.transaction() as connection:
-            connection.execute("UPDATE counters SET value = value + 1")
-        assert store.counters() == {"events": 3}
+        for events in (2, 3):
+            with store.transaction() as connection:
+                connection.execute("UPDATE counters SET value = value + 1")
+                if events == 2:
+                    session(store).raw = Cut(session(store).raw, executed)
+            assert store.counters() == {"events": events}
+            assert store.commits()["0"] == (1, events + 1)
 
 
 def test_units_share_a_connection(address: str) -> None:
@@ -199,27 +199,26 @@ def filled(address: str) -> dict[str, bytes]:
     return {"all": whole.to_bytes()}
 
 
-def exported(path: str, directory: Path, run: Any) -> dict[str, bytes]:
+def exported(path: str, directory: Path, command: Any) -> dict[str, bytes]:
     directory.mkdir()
-    assert run("store", "export", path, "--to", directory).code == 0
+    assert command("store", "export", path, "--to", directory).code == 0
     return {file.stem: file.read_bytes() for file in directory.iterdir()}
 
 
 def test_all_units_are_reported_copied_and_restored(
     address: str, tmp_path: Path, command: Any
 ) -> None:
-    run = command
     expected = filled(address)
-    assert exported(address, tmp_path / "a", run) == expected
+    assert exported(address, tmp_path / "a", command) == expected
     checked = check_store(address)
     assert (checked.events, checked.partitions, checked.quarantined) == (18, 6, 6)
-    assert "18" in run("store", "report", address, "--metrics", "accuracy").out
-    listed = run("store", "quarantine", address, "--limit", "4").out
+    assert "18" in command("store", "report", address, "--metrics", "accuracy").out
+    listed = command("store", "quarantine", address, "--limit", "4").out
     assert listed.count("expected 1, got 2") == 4
-    assert "6 records will be read first" in run("store", "quarantine", address, "--replay").out
+    assert "6 records will be read first" in command("store", "quarantine", address, "--replay").out
     other = address + "2"
     assert copy_store(address, other) == checked
-    assert exported(other, tmp_path / "b", run) == expected
+    assert exported(other, tmp_path / "b", command) == expected
     with pytest.raises(StoreError, match="exists already and holds a store; --overwrite"):
         copy_store(address, other)
     with pytest.raises(StoreError, match="a file holds one unit"):
@@ -232,20 +231,19 @@ def test_all_units_are_reported_copied_and_restored(
     with closing(open_store(other, KEYS, unit="99")) as more:
         write_events(more, "c", [0.5])
     assert restore(str(tmp_path / "backup"), other, overwrite=True).events == 18
-    assert exported(other, tmp_path / "c", run) == expected
+    assert exported(other, tmp_path / "c", command) == expected
     with closing(open_store(other, KEYS, unit="2")) as again:
         write_events(again, "a/2", [0.5])  # numbers go on after those that were copied
 
 
 def test_a_file_is_copied_there_and_back(address: str, tmp_path: Path, command: Any) -> None:
-    run = command
     path = str(tmp_path / "run.db")
     with closing(open_store(path, KEYS)) as store:
         write_events(store, "p", [0.25, 0.75])
-    assert run("store", "copy", path, address).code == 0
-    assert run("store", "copy", address, tmp_path / "back.db").code == 0
-    back = exported(str(tmp_path / "back.db"), tmp_path / "a", run)
-    assert back == exported(path, tmp_path / "b", run)
+    assert command("store", "copy", path, address).code == 0
+    assert command("store", "copy", address, tmp_path / "back.db").code == 0
+    back = exported(str(tmp_path / "back.db"), tmp_path / "a", command)
+    assert back == exported(path, tmp_path / "b", command)
     with closing(read_store(path)) as one, closing(read_store(address)) as other:
         meta = one.meta()
         meta.pop("schema")
@@ -284,24 +282,14 @@ def test_schemas_of_other_versions(address: str, monkeypatch: pytest.MonkeyPatch
     assert (found.events, found.has_checksums) == (1, False)
     open_store(address, KEYS).close()
     assert check_store(address).has_checksums
-    monkeypatch.setattr(
-        module, "MIGRATIONS", [*MIGRATIONS, lambda: ["ALTER TABLE claims ADD more TEXT"]]
-    )
+    newer = [*MIGRATIONS, lambda: ["ALTER TABLE claims ADD more TEXT"]]
+    monkeypatch.setattr(module, "MIGRATIONS", newer)
     monkeypatch.setattr(module, "READABLE", 3)
     with pytest.raises(StoreError, match=r"older streameval .*its schema is 2, .* reads 3"):
         read_store(address)
-    opened: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda n=n: opened.append(open_store(address, KEYS, unit=str(n))))
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(opened) == 4
-    for store in opened:
-        store.close()
+    with ThreadPoolExecutor(4) as pool:
+        for opened in list(pool.map(lambda n: open_store(address, KEYS, unit=n), "0123")):
+            opened.close()
     monkeypatch.undo()
     for open_it in (read_store, lambda path: open_store(path, KEYS)):
         with pytest.raises(StoreError, match=r"newer streameval .its schema is 3, .* up to 2"):
@@ -351,29 +339,26 @@ def test_a_database_of_another_encoding_is_refused(address: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "postgresql://me:s3cret@127.0.0.1:1/db",
-        "postgresql://me:s3c@ret@127.0.0.1/db",
-        "postgresql://me:s3c/ret@127.0.0.1/db",
-        "postgresql://me:s3c#ret@127.0.0.1/db",
-        "postgresql://me:s3c?ret@127.0.0.1/db",
-        "postgresql://me:s3c%ret@127.0.0.1/db",
-        "postgresql://127.0.0.1:1/db?user=me&password=s3cret",
-        "postgresql://me:s3cret@127.0.0.1:1/db?nothing=1",
-        "postgresql://me:s3cret@127.0.0.1:1/db?schema=A%22B",
+        "me:s3cret@127.0.0.1:1/db",
+        *(f"me:s3c{sign}ret@127.0.0.1/db" for sign in "@/#?%"),
+        "127.0.0.1:1/db?user=me&password=s3cret",
+        "me:s3cret@127.0.0.1:1/db?nothing=1",
+        "me:s3cret@127.0.0.1:1/db?schema=A%22B",
     ],
 )
 def test_a_password_is_never_shown(text: str) -> None:
     with pytest.raises(StreamevalError) as raised:
-        read_store(text)
+        read_store(f"postgresql://{text}")
     assert "s3c" not in str(raised.value)
     assert "ret@" not in str(raised.value)
 
 
 def test_settings_with_such_a_store() -> None:
-    text = '[fields]\nscore = "score"\n'
     address = 'store = "postgresql://me:s3cret@db.example/prod"\n'
-    with pytest.raises(StreamevalError, match=r"with \[http\]: requires http.inbox|http.inbox"):
-        settings_from_text(address + text + "[http]\n")
-    settings_from_text(address + text + '[http]\ninbox = "posts"\n')
-    with pytest.raises(StreamevalError, match=r"http.inbox conflicts with a store in a file"):
-        settings_from_text(text + '[http]\ninbox = "posts"\n')
+    for store, inbox, text in (
+        (address, "", "http.inbox"),
+        ("", 'inbox = "posts"', "http.inbox conflicts with a store in a file"),
+    ):
+        with pytest.raises(StreamevalError, match=text):
+            settings_from_text(f"{store}[fields]\nscore = 's'\n[http]\n{inbox}")
+    settings_from_text(address + "[fields]\nscore = 's'\n[http]\ninbox = 'posts'")

@@ -16,20 +16,17 @@ from docsite.reference import key_tables
 from streameval.cli.run import check_text
 from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import Address
-from streameval.service.config.evaluators import evaluator_of, main_metrics, window_spec_of
+from streameval.service.config.evaluators import evaluator_of
 from streameval.service.config.load import load_settings, resolved, settings_from_text
 from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import (
     Duration,
-    DurationOrZero,
     JoinSettings,
     RunSettings,
     WindowSettings,
     parsed,
 )
 from streameval.service.config.source_settings import HttpSettings
-from streameval.windows import Fading, Panes
-from streameval.windows.cumulative import Cumulative
 
 PAGES = [
     Path(__file__).parents[2] / "docs" / name
@@ -64,6 +61,12 @@ REFUSED = [
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("x = ", "run.toml: expected TOML, got a fault: Invalid value (at"),
     ("x = " + "[" * 5000, "run.toml: expected TOML"),
+    ("[fields.slices]\na = 'x'\nb = 5", "fields.slices.b: expected text, got 5"),
+    ("[[alert]]\nslice = {j = 1, k = []}", "alert[0].slice.k: expected text or a whole number, "),
+    ("[join]\nhot = -99999999999999999999", "join.hot: expected a whole number of at least 1, got"),
+    # Keys that look like paths of msgspec.
+    ("'x` - at `$.join' = 1", ""),
+    ("[join]\n'x` - at `$.a[...].b' = 1", ""),
 ]
 
 
@@ -75,16 +78,11 @@ def test_what_is_refused_and_how(text: str, message: str) -> None:
 
 
 TAKEN = [
-    JOINED + "[files]\npredictions = ['a']\n[http]",
+    JOINED + "[files]\npredictions = ['a']\n[http]\n[fields.label]\nid = 'event.id'",
     JOINED + "[files]\npredictions = ['a']\n[kafka]\nlabels = 'b'\nproperties = "
     "{'bootstrap.servers' = 'b:9092'}",
     SCORE + "[evaluator]\npositive = 'spam'\nlabels = ['ham', 'spam']",
-    "[fields]\ny_pred = 'p'\n[evaluator]\ntask = 'multiclass'\nmetrics = ['f1_macro']",
-    SCORE + "[serve]\nlisten = '[::1]:0'",
-    SCORE + "[serve]\nlisten = '0.0.0.0:80'\ntoken = 'env:TOKEN'",
-    SCORE + "[webhook]\nurl = 'env:HOOK'",
-    "\ufeff" * 0 + SCORE.replace("\n", "\r\n"),
-    JOINED + "[fields.label]\nid = 'event.id'\ny_true = 'truth'",
+    "[fields]\r\ny_pred = 'p'\n[evaluator]\ntask = 'multiclass'\nmetrics = ['f1_macro']",
     SCORE + "[evaluator]\nslices = [['a', 'b']]\n"
     "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nslice = {b = 1, a = 'x'}",
 ]
@@ -95,10 +93,8 @@ def test_what_is_taken(text: str) -> None:
     settings = read(text)
     for window in settings.window:
         evaluator_of(settings, window)
-    # Shown, it is a configuration again; only what is hidden differs.
     shown = tomllib.loads(resolved(settings))
-    if "***" not in resolved(settings):
-        assert msgspec.convert(shown, RunSettings, dec_hook=parsed) == settings
+    assert msgspec.convert(shown, RunSettings, dec_hook=parsed) == settings
 
 
 def test_overrides_are_written_as_toml_or_bare() -> None:
@@ -117,6 +113,7 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
         "kafka.records=clicks",
         "serve.listen=127.0.0.1:0",
         "serve.token=12345",
+        "alert=[{name = 'a', metric = 'f1', below = 0.5}]",
     )
     assert settings.join == JoinSettings(wait=Duration("6h"), hot=10)
     assert settings.window[1].pane == "5m"
@@ -127,41 +124,24 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     assert settings.kafka.properties == {"bootstrap.servers": "localhost:9092", "client.id": "a=b"}
     assert settings.serve.listen == "127.0.0.1:0"
     assert settings.serve.token == "12345"
-
-
-def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
-    (alert,) = read(SCORE, "alert=[{name = 'a', metric = 'f1', below = 0.5}]").alert
-    assert (alert.name, alert.metric, alert.below) == ("a", "f1", 0.5)
+    assert [(one.name, one.below) for one in settings.alert] == [("a", 0.5)]
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("join.wait", "--set: expected KEY=VALUE, as join.wait=6h, got no key with a value"),
         ("a b=5", "--set: expected KEY=VALUE"),
-        (
-            "join.wat=5",
-            "--set: join.wat: expected a key of join (wait, remember, hot, predictions, ",
-        ),
+        ("join.wat=5", "--set: join.wat: expected a key of join (wait, remember, hot, predic"),
         ("join.hot=many", "--set: join.hot: expected a whole number, got 'many'"),
-        ("join.wait=soon", "--set: join.wait: expected a duration such as 90s"),
         ("window.3.name=a", "--set: window: expected a number below 1, one for each there is, got"),
         (
             "alert.0.metric=f1",
             "--set: alert: expected a list to set a part of, got none; write each [[alert]] in the "
             "file, or set all of them: 'alert=[{KEY = VALUE, …}, …]'",
         ),
-        (
-            "kafka.partitions.0=1",
-            "--set: kafka.partitions: expected a list to set a part of, got n",
-        ),
         ("evaluator.labels.0=a", "got none; set all of it: 'evaluator.labels=[…]'"),
         ("files.records.0=a", "got an empty one; set all of it: 'files.records=[…]'"),
-        (
-            "evaluator.slices=['a'",
-            "--set: evaluator.slices: expected a value as in TOML, got one t",
-        ),
-        ("window.0.length=0s", "--set: window[0].length: expected a duration"),
+        ("evaluator.slices=['a'", "--set: evaluator.slices: expected a value as in TOML, got one"),
         ("serve.token.x=hunter2", "--set: serve.token: expected no key inside it, got 'x'"),
     ],
 )
@@ -255,58 +235,17 @@ def test_where_secrets_come_from(tmp_path: Path) -> None:
             secret(f"file:{path}", "serve.token")
 
 
-def test_windows_take_events_for_as_long_as_labels_are_waited_for() -> None:
-    join = JoinSettings(wait=Duration("6h"))
-    hour = WindowSettings(name="w", length=Duration("1h"), pane=Duration("5m"))
-    assert window_spec_of(hour, join) == Panes("1h", "5m", "6h")
-    assert window_spec_of(hour, None) == Panes("1h", "5m", "1h")
-    exact = WindowSettings(
-        name="w", length=Duration("1h"), lateness=DurationOrZero("0s"), retain=Duration("1d")
-    )
-    assert window_spec_of(exact, join) == Panes("1h", None, "0s", "1d")
-    assert window_spec_of(WindowSettings(name="w", half_life=Duration("6h")), join) == Fading("6h")
-    assert window_spec_of(WindowSettings(name="w"), join) == Cumulative()
-
-
 @pytest.mark.parametrize(
     ("text", "ahead"),
     [
-        (SCORE, "1d"),
         (JOINED + "wait = '7d'", "1d"),
-        (JOINED + "wait = '24h'", "12h"),
-        (JOINED + "wait = '1h'", "30m"),
         (JOINED + "wait = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'", "5m"),
-        (SCORE + "[[window]]\nname = 'w'\nlength = '2h'", "2h"),
+        (JOINED + "wait = '1us'\n[[window]]\nname = 'w'\nhalf_life = '90s'", "0s"),
         (SCORE + "[[window]]\nname = 'w'\nhalf_life = '90s'", "90s"),
-        ("[fields]\nscore = 's'\nid = 'i'\nahead = '5s'\n[join]\nwait = '1h'", "5s"),
-        ("[fields]\nscore = 's'\nid = 'i'\nahead = '0s'\n[join]\nwait = '1us'", "0s"),
     ],
 )
 def test_how_far_ahead_a_record_may_be_follows_from_the_rest(text: str, ahead: str) -> None:
     assert read(text).fields.ahead == ahead
-
-
-def test_an_evaluator_keeps_what_is_published_and_what_alerts_watch() -> None:
-    alert = "[[alert]]\nname = 'a'\nmetric = 'roc_auc'\nbelow = 0.5\nslice = {c = 'x'}\n"
-    settings = read(SCORE + "[evaluator]\nmetrics = ['f1']\nslices = ['c']\n" + alert)
-    evaluator = evaluator_of(settings, settings.window[0])
-    columns: dict[str, Any] = {
-        "score": [0.9, 0.1],
-        "event_time": [1, 2],
-        "slices": {"c": ["x", "y"]},
-    }
-    evaluator.update_many([1, 0], **columns)
-    assert (evaluator["f1"], evaluator["roc_auc"]) == (1.0, 1.0)
-    assert main_metrics(settings) == ["f1", "roc_auc"]
-
-
-def test_the_check_says_what_follows() -> None:
-    settings = read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'")
-    text = check_text(settings, {"T": "hunter2-hunter2-hunter2"})
-    assert "hunter2" not in text
-    assert "max_scores = 65536\ninterval_sums = true\n" in text
-    assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in text
-    assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000, "predictions": True}
 
 
 HOOK = "[webhook]\nurl = 'env:URL'\ntoken = 'env:T'\n"
@@ -315,29 +254,29 @@ BROKER = "[kafka]\nrecords = 'r'\n[kafka.properties]\n'bootstrap.servers' = 'b:1
 LOGIN = BROKER + "'sasl.password' = 'env:NONE'\n"
 
 
+def test_the_check_says_what_follows() -> None:
+    text = JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'\n" + HOOK
+    shown = check_text(read(text), GOOD)
+    assert "hunter2" not in shown
+    assert shown.startswith("# This can be run.")
+    assert "max_scores = 65536\ninterval_sums = true\n" in shown
+    assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in shown
+    assert tomllib.loads(shown)["join"] == {"wait": "24h", "hot": 500_000, "predictions": True}
+    # The token of a server that is not enabled is not required.
+    check_text(read(SCORE + "[files]\nrecords = ['a']\n[serve]\nenabled = false\ntoken = 'short'"))
+
+
 @pytest.mark.parametrize(
     ("text", "environment", "message"),
     [
         ("[serve]\ntoken = 'env:T'", {}, "got none; set it, or name another"),
         ("[serve]\ntoken = 'env:T'", {"T": "hunter2"}, "serve.token: expected at least 16 charact"),
-        (
-            "[serve]\ntoken = 'file:/no/t'",
-            {},
-            "serve.token: expected a readable file /no/t, got",
-        ),
-        (
-            HOOK,
-            GOOD | {"URL": ""},
-            "webhook.url: expected the variable URL in the environment",
-        ),
+        ("[serve]\ntoken = 'file:/no/t'", {}, "serve.token: expected a readable file /no/t, got"),
+        (HOOK, GOOD | {"URL": ""}, "webhook.url: expected the variable URL in the environment"),
         (HOOK, GOOD | {"URL": "hunter2"}, "webhook.url: expected an address http://"),
         (HOOK, GOOD | {"T": "hunter2-\u00e9"}, "webhook.token: expected printable ASCII text"),
         (LOGIN, {}, "kafka.properties.sasl.password: expected the variable NONE in the envi"),
-        (
-            "store = '/no such/run.db'\n",
-            {},
-            "store: expected a file in a directory that is there",
-        ),
+        ("store = '/no such/run.db'\n", {}, "store: expected a file in a directory that is there"),
         ("store = '/'\n", {}, "store: expected the path of a file, got the directory /"),
     ],
 )
@@ -350,14 +289,6 @@ def test_the_check_looks_for_what_is_named(
     assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_check_is_content_with_what_is_there() -> None:
-    text = check_text(read(SCORE + HOOK + "[serve]\ntoken = 'env:T'"), GOOD)
-    assert text.startswith("# This can be run.")
-    assert "hunter2" not in text
-    # The token of a server that is not enabled is not required.
-    check_text(read(SCORE + "[files]\nrecords = ['a']\n[serve]\nenabled = false\ntoken = 'short'"))
 
 
 def test_a_secret_is_read_once(tmp_path: Path) -> None:
@@ -415,19 +346,16 @@ def test_the_page_has_every_table() -> None:
 @pytest.mark.parametrize(
     ("text", "address", "loopback"),
     [
-        ("127.0.0.1:8642", ("127.0.0.1", 8642), True),
         ("127.1.2.3:1", ("127.1.2.3", 1), True),
         ("[::1]:0", ("::1", 0), True),
         ("localhost.:1", ("localhost.", 1), True),
         ("localhost.evil.com:1", ("localhost.evil.com", 1), False),
         ("0.0.0.0:65535", ("0.0.0.0", 65535), False),
-        ("[::]:80", ("::", 80), False),
         (":8642", None, False),
         ("localhost", None, False),
         ("::1:80", None, False),
         ("a b:1", None, False),
         ("a:65536", None, False),
-        ("a:000001", None, False),
         ("a:\u0661", None, False),
     ],
 )
@@ -446,42 +374,21 @@ def test_addresses_to_listen_on(text: str, address: tuple[str, int] | None, loop
     assert (again.host, again.port) == address
 
 
-def test_a_key_that_looks_like_a_path_of_msgspec() -> None:
-    assert refusal("'x` - at `$.join' = 1").startswith("run.toml: ")
-    assert refusal("[join]\n'x` - at `$.a[...].b' = 1").startswith("run.toml: ")
+WITH_ALL = (
+    JOINED + "[webhook]\nurl = 'http://a'\n[[window]]\nname = 'w'\nlength = '1h'\n"
+    "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 1"
+)
+POSITIVE = ("checkpoint.every", "serve.ready_checkpoint_age", "join.wait", "webhook.timeout")
+POSITIVE += ("window.0.length", "window.0.pane", "window.0.retain", "window.0.half_life")
 
 
-def test_the_key_of_a_free_table_is_named() -> None:
-    assert "fields.slices.b: expected text, got 5" in refusal("[fields.slices]\na = 'x'\nb = 5")
-    assert "alert[0].slice.k: expected text or a whole number, got a list" in refusal(
-        "[[alert]]\nname = 'a'\nmetric = 'f1'\nslice = {j = 1, k = []}"
-    )
-    assert "join.hot: expected a whole number of at least 1, got -99999999999999999999" in refusal(
-        "[join]\nhot = -99999999999999999999"
-    )
-
-
-WINDOW = "[[window]]\nname = 'w'\n"
-DURATIONS = {
-    "checkpoint.every": (SCORE + "[checkpoint]\nevery = '{}'", False),
-    "serve.ready_checkpoint_age": (SCORE + "[serve]\nready_checkpoint_age = '{}'", False),
-    "fields.ahead": (SCORE + "ahead = '{}'", True),
-    "join.wait": (JOINED + "wait = '{}'", False),
-    "join.remember": (JOINED + "remember = '{}'", True),
-    "webhook.timeout": (SCORE + "[webhook]\nurl = 'http://a'\ntimeout = '{}'", False),
-    "window[0].length": (SCORE + WINDOW + "length = '{}'", False),
-    "window[0].pane": (SCORE + WINDOW + "length = '1h'\npane = '{}'", False),
-    "window[0].lateness": (SCORE + WINDOW + "length = '1h'\nlateness = '{}'", True),
-    "window[0].retain": (SCORE + WINDOW + "length = '1h'\nretain = '{}'", False),
-    "window[0].half_life": (SCORE + WINDOW + "half_life = '{}'", False),
-    "alert[0].for": (SCORE + "[[alert]]\nname='a'\nmetric='f1'\nbelow=1\nfor='{}'", True),
-}
-
-
-@pytest.mark.parametrize("key", DURATIONS)
+@pytest.mark.parametrize(
+    "key", [*POSITIVE, "fields.ahead", "join.remember", "window.0.lateness", "alert.0.for"]
+)
 def test_every_duration_is_checked(key: str) -> None:
-    text, zero = DURATIONS[key]
-    for wrong in ("soon", "", "5", "99999999999w", *(() if zero else ("0s",))):
-        refused = refusal(text.format(wrong))
-        assert f"{key}: expected a duration such as 90s, 5m, 1h or 7d, got" in refused
-    read(text.format("0s" if zero else "1h" if key != "window[0].retain" else "1d"))
+    named = key.replace(".0", "[0]")
+    for wrong in ("soon", "99999999999w", *["0s"] * (key in POSITIVE)):
+        refused = refusal(WITH_ALL, f"{key}={wrong}")
+        assert f"{named}: expected a duration such as 90s, 5m, 1h or 7d, got" in refused
+    if key not in POSITIVE:
+        read(WITH_ALL, f"{key}=0s")

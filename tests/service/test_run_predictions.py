@@ -1,4 +1,4 @@
-"""Predictions that a run counts before their labels: what is counted, and what it says of them."""
+"""Predictions that a run counts before their labels: what it says of them, and alerts on them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Callable
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 import streameval as se
 from streameval.errors import ConfigError
-from streameval.service.config.settings import RunSettings
+from streameval.service.alerts.inputs import AlertInput, AlertInputs
+from streameval.service.alerts.rules import AlertBook
+from streameval.service.config.evaluators import kept_metrics, main_metrics
+from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import AlertSettings, RunSettings
 from streameval.service.publish.predictions import PredictionReports
-from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.store_reader import StoreReader
+from streameval.service.publish.snapshot import Value
+from streameval.service.run.reload import while_running
 from tests.service.test_settings_migration import migrate
 from tests.support.run import JOINED, KEPT, InTurn, Lists, Partitions, Run, opened, settings
 
 HOURS, WAIT, PANE = 40, 8, 3_600_000_000
-METRICS = ["accuracy", "f1", "roc_auc"]
+KEEPS: dict[str, Any] = {"slices": ["country"], "metrics": ["accuracy", "f1", "roc_auc"]}
 START = 1_767_225_600_000_000
 """2026-01-01, the start of an hour."""
 
@@ -59,7 +62,7 @@ def lists(rows: list[dict[str, Any]]) -> Partitions:
 def joined(store: Path, **changes: Any) -> RunSettings:
     tables: dict[str, Any] = {
         "store": str(store),
-        "evaluator": {"slices": ["country"], "metrics": METRICS},
+        "evaluator": KEEPS,
         "window": [{"name": "hours", "length": "40h", "pane": "1h"}, {"name": "all"}],
         "fields": {"id": "id", "score": "score", "time": "time", "time_unit": "us"},
         "join": {"wait": f"{WAIT}h"},
@@ -189,53 +192,40 @@ def test_a_state_file_is_a_reference(tmp_path: Path) -> None:
         {"name": "drift", "metric": "drift.ks", "above": 0.001, "when": "anytime"},
         {"name": "expected", "metric": "expected.f1", "below": 0.1, "when": "certain"},
     ]
-    whole = {"window": [{"name": "all"}]}
-    given = joined(
-        tmp_path / "a.db",
-        reference={"state": str(tmp_path / "before.state")},
-        alert=alerts,
-        **whole,
-    )
-    _, data = ran(given, lists(rows))
-    found = data["predictions"]["all"]
-    assert found["reference"] == str(tmp_path / "before.state")
+
+    def found(name: str, **more: Any) -> Any:
+        state, window = {"state": str(tmp_path / name)}, [{"name": "all"}]
+        given = joined(tmp_path / f"{name}.db", reference=state, window=window, **more)
+        return ran(given, lists(rows))[1]
+
+    data = found("before.state", alert=alerts)
     drift = predicted(rows).drift(before, "ks", method="anytime")
-    assert found["drift"]["ks"]["value"] == drift.value
+    assert data["predictions"]["all"]["reference"] == str(tmp_path / "before.state")
+    assert data["predictions"]["all"]["drift"]["ks"]["value"] == drift.value
     watched, expected = data["alerts"]
     assert (watched["value"], watched["low"]) == (drift.value, drift.low)
     assert expected["low"] == predicted(rows).expected("f1", before).low
     assert (watched["state"], expected["state"]) == ("ok", "ok")
     # Predictions without labels are no reference of an expectation.
-    given = joined(tmp_path / "b.db", reference={"state": str(tmp_path / "bare.state")}, **whole)
-    _, data = ran(given, lists(rows))
-    found = data["predictions"]["all"]
-    assert found["drift"]["psi"]["value"] > 0
-    assert "events with true labels" in found["expected"]["f1"]["reason"]
-
-
-def bad_state(folder: Path) -> dict[str, Any]:
-    path = str(folder / "other.state")
-    se.Evaluator(threshold=0.7).save(path)
-    return {"reference": {"state": path}}
+    shown = found("bare.state")["predictions"]["all"]
+    assert shown["drift"]["psi"]["value"] > 0
+    assert "events with true labels" in shown["expected"]["f1"]["reason"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("name", "message"),
     [
-        (bad_state, "reference.state: expected a state file of the run's task and labels, got "),
-        (lambda folder: {"reference": {"state": str(folder / "no.state")}}, "no.state"),
         (
-            lambda folder: {"join": {"predictions": False}, "reference": {"panes": 3}},
-            "reference requires [join] with predictions = true",
+            "other.state",
+            "reference.state: expected a state file of the run's task and labels, got ",
         ),
-        (lambda folder: {"reference": {"panes": 0}}, "reference.panes: expected"),
+        ("no.state", "no.state"),
     ],
 )
-def test_a_reference_that_is_none_is_refused(
-    tmp_path: Path, changes: Callable[[Path], dict[str, Any]], message: str
-) -> None:
+def test_a_reference_that_is_none_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    se.Evaluator(threshold=0.7).save(tmp_path / "other.state")
     with pytest.raises(ConfigError, match="reference") as refused:
-        joined(tmp_path / "a.db", **changes(tmp_path))
+        joined(tmp_path / "a.db", reference={"state": str(tmp_path / name)})
     assert message in str(refused.value)
 
 
@@ -246,7 +236,7 @@ def test_of_several_models_each_is_counted_and_the_first_is_watched(tmp_path: Pa
     alert |= {"slice": {"country": "PT"}}
     given = joined(
         tmp_path / "a.db",
-        evaluator={"models": list(models), "slices": ["country"], "metrics": METRICS},
+        evaluator={**KEEPS, "models": list(models)},
         fields={"id": "id", "score": models, "time": "time", "time_unit": "us"},
         alert=[alert, alert | {"name": "b", "metric": "drift.ks"}],
     )
@@ -273,34 +263,20 @@ def test_of_several_models_each_is_counted_and_the_first_is_watched(tmp_path: Pa
 def test_several_classes_have_their_labels(tmp_path: Path) -> None:
     rng = random.Random(3)
     rows = [
-        {"id": n, "y_pred": rng.choice("abc"), "y_true": "a", "time": START + n * PANE // 60,
-         "country": "PT"}
+        {"id": n, "y_pred": rng.choice("abc"), "y_true": "a", "time": START + n * PANE // 60}
         for n in range(0, 2400, 4)
-    ]  # fmt: skip
+    ]
     given = joined(
         tmp_path / "a.db",
-        evaluator={"task": "multiclass", "slices": ["country"]},
+        evaluator={"task": "multiclass"},
         fields={"id": "id", "y_pred": "y_pred", "time": "time", "time_unit": "us"},
     )
-    _, data = ran(given, lists(rows))
-    found = data["predictions"]["hours"]
+    found = ran(given, lists(rows))[1]["predictions"]["hours"]
     assert sorted(found["scores"]["labels"]) == ["a", "b", "c"]
     assert found["scores"]["edges"] == []
     assert sum(found["scores"]["now"]) == pytest.approx(1)
     assert found["drift"].keys() == {"chi_squared", "cramers_v"}
     assert found["expected"] == {}
-
-
-def test_what_is_read_back_and_served_is_the_same(counted: tuple[RunSettings, Run, Any]) -> None:
-    given, run, data = counted
-    with opened(given) as again:
-        assert again.states == run.states
-    publisher = Publisher()
-    reader = StoreReader(given.store, lambda meta: given, publisher, clock=lambda: 0.0)
-    reader.read()
-    served: Any = publisher.current()
-    reader.close()
-    assert msgspec.to_builtins(served.predictions) == data["predictions"]
 
 
 def test_predictions_begin_where_they_are_switched_on(tmp_path: Path) -> None:
@@ -327,8 +303,7 @@ def test_predictions_begin_where_they_are_switched_on(tmp_path: Path) -> None:
     assert found["events"] == len(later)
     assert found["since"].startswith("2026-01-01T19:48:00")
     # Another threshold: those of before say nothing of it.
-    moved = {"threshold": 0.7, "slices": ["country"], "metrics": METRICS}
-    changed = joined(tmp_path / "a.db", evaluator=moved, **few)
+    changed = joined(tmp_path / "a.db", evaluator={**KEEPS, "threshold": 0.7}, **few)
     assert sum("counting predictions" in line for line in migrate(changed)[0]) == 2
     assert ran(changed, records)[1]["predictions"]["all"]["events"] == 0
     # And off again: nothing of them is left.
@@ -338,13 +313,10 @@ def test_predictions_begin_where_they_are_switched_on(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_joined_exactly_is_not_counted_before(tmp_path: Path) -> None:
-    rows = [
-        {"id": n, "score": 0.5, "w": w, "time": START + n, "country": "PT"}
-        for n, w in enumerate([1, 2.5, 3])
-    ]
+    rows = [{"id": n, "score": 0.5, "w": w, "time": START} for n, w in enumerate([1, 2.5, 3])]
     fields = {"id": "id", "score": "score", "weight": "w", "time": "time", "time_unit": "us"}
     records: Partitions = {"p": ("predictions", [json.dumps(row).encode() for row in rows])}
-    _, data = ran(joined(tmp_path / "a.db", fields=fields), records)
+    _, data = ran(joined(tmp_path / "a.db", fields=fields, evaluator={}), records)
     assert data["predictions"]["all"]["events"] == 4
     assert data["quarantine"]["total"] == 0
 
@@ -357,3 +329,151 @@ def test_the_reference_is_a_third_of_the_window_unless_settings_say_more(
     _, data = ran(joined(tmp_path / "a.db", reference=None, window=window), lists(stream(each=3)))
     words = data["predictions"]["hours"]["reference"]
     assert words == f"panes from 2026-01-01T{first}:00:00Z to 2026-01-01T{last}:00:00Z"
+
+
+# Alerts on them: drift, expected metrics, metrics of predictions
+
+FIRST_WAITING = HOURS - 2 * WAIT - 1
+"""Labels are waited for from this hour on."""
+
+
+def watched(name: str, metric: str, **given: Any) -> dict[str, Any]:
+    return {"name": name, "metric": metric, **given}
+
+
+def test_what_alerts_see_is_what_the_library_computes(tmp_path: Path) -> None:
+    rows = stream(shift=0.6, each=40)
+    sure: dict[str, Any] = {"when": "certain", "level": 0.9}
+    alerts = [
+        watched("drift", "drift.ks", above=0.1),
+        watched("sure-drift", "drift.ks", above=0.1, **sure),
+        watched("distance", "drift.wasserstein", above=0.01),
+        watched("expected", "expected.f1", below=0.99),
+        watched("sure", "expected.f1", below=0.99, **sure),
+        watched("rate", "predictions.positive_rate", above=0.5, **sure),
+        watched("median", "predictions.median_score", above=0.99),
+        watched("of-PT", "predictions.mean_score", above=0.1, slice={"country": "PT"}),
+        watched("any-drift", "drift.ks", above=0.1, slice="any", **sure),
+        watched("any-rate", "predictions.positive_rate", above=0.99, slice="any", **sure),
+        watched("always", "predictions.positive_rate", above=0.1, when="anytime", window="all"),
+    ]
+    _, data = ran(joined(tmp_path / "a.db", alert=alerts), lists(rows))
+    found = {one["name"]: one for one in data["alerts"]}
+    now, old = hours(rows, FIRST_WAITING, HOURS), evaluated(hours(rows, 0, 10))
+    p = predicted(now)
+    ks, f1 = p.drift(old, "ks"), p.expected("f1", old, level=0.9)
+    fine = {"median", "any-rate"}
+    assert {name: one["state"] for name, one in found.items()} == {
+        one["name"]: "ok" if one["name"] in fine else "firing" for one in alerts
+    }
+    for name in ("drift", "sure-drift"):
+        assert (found[name]["value"], found[name]["p_value"]) == (ks.value, ks.p_value)
+        assert found[name]["support"] == len(now)
+    assert found["distance"]["value"] == p.drift(old, "wasserstein").value
+    assert "p_value" not in found["distance"]
+    assert found["expected"]["value"] == f1.value
+    ends = [found["sure"][key] for key in ("value", "low", "high", "level")]
+    assert ends == [f1.value, f1.low, f1.high, 0.9]
+    assert found["rate"]["low"] == p.interval("positive_rate", level=0.9).low
+    part = predicted([row for row in now if row["country"] == "PT"])
+    assert found["of-PT"]["value"] == part["mean_score"]
+    assert found["any-drift"]["slices"] == ["country=PT"]
+    # It has no interval, which the page would show.
+    assert (found["any-drift"]["method"], found["any-drift"]["level"]) == ("", None)
+    whole = predicted(rows).interval("positive_rate", method="anytime")
+    assert (found["always"]["low"], found["always"]["high"]) == (whole.low, whole.high)
+
+
+LOW = AlertSettings(name="low", metric="expected.f1", below=0.8)
+FAILED = AlertInput(Value(None, 0, "former estimates have failed: 5 of 9"), failed=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "posted"),
+    [
+        # Once, when the alert can no longer be judged; a firing one has been posted already.
+        ([0.9, FAILED, FAILED, 0.9, FAILED], ["undefined", "undefined"]),
+        ([0.7, FAILED, 0.9, None], ["firing", "resolved"]),
+        ([FAILED, 0.7], ["firing"]),
+    ],
+)
+def test_estimates_that_failed_are_posted(seen: list[Any], posted: list[str]) -> None:
+    book = AlertBook([LOW], "hours")
+    for n, one in enumerate(seen):
+        found = one if isinstance(one, AlertInput) else AlertInput(Value(one, 9))
+        book.judge({"low": found}, n)
+    assert [one.event for one in book.unsent] == posted
+    if "undefined" in posted:
+        assert book.unsent[0].text == (
+            "undefined: low: expected.f1 has no value in window hours: "
+            "former estimates have failed: 5 of 9"
+        )
+
+
+@pytest.mark.parametrize(
+    ("when", "value", "p_value", "state"),
+    [
+        ("certain", 0.3, 0.01, "firing"),
+        ("certain", 0.3, 0.06, "ok"),
+        ("certain", 0.1, 0.0, "ok"),
+        ("value", 0.3, 0.9, "firing"),
+    ],
+)
+def test_a_certain_drift_is_beyond_its_bound_and_no_chance(
+    when: Any, value: float, p_value: float, state: str
+) -> None:
+    alert = AlertSettings(name="a", metric="drift.ks", above=0.2, when=when)
+    book = AlertBook([alert], "hours")
+    found = AlertInput(Value(value, 9), p_value=p_value)
+    changes = book.judge({"a": found}, 0)
+    assert changes.states[0].state == state
+    if state == "firing":
+        assert f"drift.ks is 0.3 (p = {p_value:.3g})" in changes.transitions[0].text
+
+
+@pytest.mark.parametrize(
+    ("metric", "given", "kept"),
+    [
+        ("drift.ks", {}, ["accuracy", "roc_auc"]),
+        ("drift.cramers_v", {}, ["accuracy"]),
+        ("expected.recall", {}, ["accuracy", "recall", "roc_auc"]),
+        ("predictions.mean_score", {}, ["accuracy"]),
+        ("drift.ks", {"reference": "state"}, ["accuracy"]),
+    ],
+)
+def test_what_is_kept_for_an_alert(
+    tmp_path: Path, metric: str, given: dict[str, Any], kept: list[str]
+) -> None:
+    evaluated(stream()[:200]).save(tmp_path / "a.state")
+    tables: dict[str, Any] = {"evaluator": {"metrics": ["accuracy"], "slices": ["country"]}}
+    if given:
+        tables["reference"] = {"state": str(tmp_path / "a.state")}
+    alert = watched("a", metric, above=0.1, slice={"country": "PT"})
+    settings = joined(tmp_path / "a.db", alert=[alert], **tables)
+    assert (kept_metrics(settings), main_metrics(settings)) == (kept, ["accuracy"])
+    bare = joined(tmp_path / "a.db", **tables)
+    # It is adopted while the run runs, if what it reads is kept.
+    adopted, _ = while_running(bare, settings)
+    assert adopted.alert == (settings.alert if kept == ["accuracy"] else [])
+    off = joined(tmp_path / "a.db", evaluator=tables["evaluator"], reference=None,
+                 join={"wait": "8h", "predictions": False})  # fmt: skip
+    assert while_running(off, settings)[0].alert == []
+
+
+def test_the_file_of_a_reference_is_read_once_until_it_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "a.state"
+    rows = stream()
+    evaluated(rows[:200]).save(path)
+    given = {"reference": {"state": str(path)}, "evaluator": {"slices": ["country"]}}
+    settings = joined(tmp_path / "a.db", alert=[watched("a", "drift.ks", above=0.1)], **given)
+    reports = PredictionReports(settings, {}, lambda: 0.0), AlertInputs(settings, {}, lambda: 0.0)
+    assert reports[1]._predictions
+    assert reports[0]._file is reports[1]._predictions._file
+    evaluated(rows[:100]).save(path)
+    assert reports[0]._file != PredictionReports(settings, {}, lambda: 0.0)._file
+
+
+def test_the_configuration_of_the_page_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "run-predictions.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(settings_from_text(text).alert) == 3

@@ -6,6 +6,7 @@ import gc
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from streameval import Evaluator
 from streameval.errors import InputError
 from streameval.records.chunk import RecordError
+from streameval.records.event_columns import arguments
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, LabelFieldSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LONGEST_NAME
@@ -77,63 +79,46 @@ def the_bad(decoded: Decoded) -> RecordError:
     return event
 
 
-def test_the_fields_tell_what_a_record_is() -> None:
-    decoded = decode(
-        decoder(),
-        {"id": "a", "score": 0.5},
-        {"id": 7, "y_true": 1},
-        {"id": "b", "score": 1, "y_true": False},
-        {"id": "c", "score": 0.25, "y_true": None},
-        {"id": 5, "score": 0.25, "y_true": 0},
-        {"id": "d"},
-        {"score": 0.25, "y_true": 0},
-    )
-    assert parts(decoded) == {
-        "predictions": [100, 103],
-        "labels": [101],
-        "complete": [102, 104],
-        "bad": [105, 106],
-    }
-    assert decoded.predictions.columns["id"] == ["a", "c"]
-    assert decoded.predictions.columns["score"].tolist() == [0.5, 0.25]
-    assert decoded.labels.columns["id"] == ["7"]
-    assert list(decoded.labels.columns["y_true"]) == [1]
-    assert decoded.complete.columns["id"] == ["b", "5"]
-    # Without its id a repeated record could not be recognised.
-    assert decoded.bad[1].reason == "id"
-    assert [type(label) for label in decoded.complete.columns["y_true"]] == [int, int]
-    assert decoded.complete.columns["time"].tolist() == [int(NOW) * SECOND] * 2
+LATE = {"id": "a", "score": 1}
+KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 
-def test_a_batch_of_one_kind() -> None:
-    both = {"id": "a", "score": 0.5, "y_true": 1}
-    assert parts(decode(decoder(), both, kind="predictions")) == {"complete": [100]}
-    assert parts(decode(decoder(), both, kind="labels")) == {"labels": [100]}
-    assert parts(decode(decoder(), {"id": 1, "y_true": 1}, kind="predictions")) == {"bad": [100]}
-    # Of a label only its own fields matter.
-    odd = {"id": "a", "score": "not a number", "y_true": 1}
-    assert parts(decode(decoder(), odd, kind="labels")) == {"labels": [100]}
-    assert parts(decode(decoder(), odd)) == {"bad": [100]}
+@pytest.mark.parametrize(
+    ("message", "of_kinds", "without_join"),
+    [
+        (LATE, ("predictions", "predictions", "y_true"), "y_true"),
+        ({"id": 7, "y_true": 1}, ("labels", "record", "labels"), "score"),
+        ({"id": "b", "score": 1, "y_true": False}, ("complete", "complete", "labels"), "complete"),
+        (LATE | {"y_true": None}, ("predictions", "predictions", "y_true"), "y_true"),
+        ({"id": "d"}, ("record", "record", "y_true"), "score"),
+        # Without its id a repeated record could not be recognised.
+        ({"score": 0.25, "y_true": 0}, ("id", "id", "id"), "complete"),
+        # Of a label only its own fields matter.
+        ({"id": "a", "score": "x", "y_true": 1}, ("score", "score", "labels"), "score"),
+    ],
+)
+def test_the_fields_tell_what_a_record_is(
+    message: dict[str, Any], of_kinds: tuple[str, ...], without_join: str
+) -> None:
+    def found(join: bool, kind: Kind) -> str:
+        (name,) = parts(decoded := decode(decoder(join=join), message, kind=kind))
+        return decoded.bad[0].reason if name == "bad" else name
+
+    assert tuple(found(True, kind) for kind in KINDS) == of_kinds
+    assert [found(False, kind) for kind in KINDS] == [without_join] * 3
 
 
-@pytest.mark.parametrize("kind", ["records", "predictions", "labels"])
-def test_without_a_join_only_complete_records_count(kind: Kind) -> None:
-    decoded = decode(
-        decoder(join=False), {"score": 0.5, "y_true": 1}, {"score": 0.5}, {"y_true": 1}, kind=kind
-    )
-    assert parts(decoded) == {"complete": [100], "bad": [101, 102]}
-    assert [event.reason for event in decoded.bad] == ["y_true", "score"]
-    assert sorted(decoded.complete.columns) == ["score", "time", "y_true"]
+def test_labels_and_ids_have_one_type() -> None:
+    decoded = decode(decoder(), *({"id": 7, "score": 1, "y_true": y} for y in (0, True, 1.0)))
+    columns = decoded.complete.columns
+    assert columns["id"] == ["7"] * 3
+    assert [type(label) for label in columns["y_true"]] == [int] * 3
+    assert columns["time"].tolist() == [int(NOW) * SECOND] * 3
 
 
 def test_labels_may_have_their_fields_elsewhere() -> None:
-    fields = FieldSettings(
-        id="meta.id",
-        score="meta.score",
-        time="at",
-        time_unit="s",
-        label=LabelFieldSettings(id="event", y_true="truth.value", time="seen"),
-    )
+    label = LabelFieldSettings(id="event", y_true="truth.value", time="seen")
+    fields = FieldSettings(id="meta.id", score="meta.score", time="at", time_unit="s", label=label)
     decoded = decode(
         decoder(fields),
         {"meta": {"id": 1, "score": 0.5}, "at": 3},
@@ -143,20 +128,19 @@ def test_labels_may_have_their_fields_elsewhere() -> None:
     )
     assert parts(decoded) == {"predictions": [100], "labels": [101, 103], "bad": [102]}
     assert decoded.labels.columns["time"].tolist() == [4_500_000, 5_000_000]
-    assert decoded.bad[0].reason == "time"
     assert decoded.bad[0].detail.startswith("seen: expected a time: ISO 8601")
 
 
-def test_times_come_from_the_field_or_the_broker_or_the_clock() -> None:
-    record = {"id": 1, "score": 0.5, "t": 5}
-    timed = FieldSettings(id="id", score="score", time="t", time_unit="ms")
-    for fields, times, expected in (
-        (timed, [9], 5_000),
-        (FIELDS, [9], 9),
-        (FIELDS, None, int(NOW) * SECOND),
-    ):
-        decoded = decode(decoder(fields), record, times=times)
-        assert decoded.predictions.columns["time"].tolist() == [expected]
+@pytest.mark.parametrize(
+    ("named", "times", "expected"),
+    [({"time": "t", "time_unit": "ms"}, [9], 5_000), ({}, [9], 9), ({}, None, int(NOW) * SECOND)],
+)
+def test_times_come_from_the_field_or_the_broker_or_the_clock(
+    named: dict[str, Any], times: Any, expected: int
+) -> None:
+    with_ = decoder(FieldSettings(id="id", score="score", **named))
+    decoded = decode(with_, {"id": 1, "score": 0.5, "t": 5}, times=times)
+    assert decoded.predictions.columns["time"].tolist() == [expected]
 
 
 def test_a_time_of_another_unit_is_a_fault_whatever_is_beside_it() -> None:
@@ -192,24 +176,10 @@ GOOD = {"id": "a", "score": 0.5, "w": 2, "t": "2026-01-01T00:00:00Z", "meta": {"
 BAD: list[tuple[dict[str, Any] | bytes, str, str]] = [
     (GOOD | {"score": "0.5"}, "score", "got the text '0.5'; write numbers without quotes"),
     (GOOD | {"meta": 5}, "slice:country", "got 5"),
-    (GOOD | {"id": "é" * 513}, "id", "at most 1,024 bytes"),
     (GOOD | {"id": int("9" * 4000)}, "id", "at most 1,024 bytes"),
-    ({"y_true": 1}, "id", "id: expected an id (text or an integer), got no field 'id'"),
     (b'{"\\ud800": 1}', "record", "neither; the record has"),
     (b"x" * ((1 << 20) + 1), "too long", "expected at most 1,048,576 bytes, got 1,048,577"),
 ]
-
-
-@pytest.mark.parametrize("nan", [False, True])
-@pytest.mark.parametrize("meta", [None, {}, {"country": None}, {"country": float("nan")}, ...])
-def test_a_slice_may_be_missing(meta: Any, nan: bool) -> None:
-    message = {key: value for key, value in GOOD.items() if key != "meta"}
-    message |= {} if meta is ... else {"meta": meta}
-    # A NaN in a field that is not read sends the record to the other parser.
-    message |= {"x": float("nan")} if nan else {}
-    decoded = decode(decoder(FULL, slices=["country"]), GOOD, message)
-    assert decoded.predictions.columns["slice:country"] == ["PT", None]
-    assert not decoded.bad
 
 
 @pytest.mark.parametrize(("message", "reason", "detail"), BAD, ids=range(len(BAD)))
@@ -233,17 +203,6 @@ def test_what_the_source_refused_is_among_the_bad() -> None:
     decoded = decode(decoder(), {"id": 1}, bad=bad)
     assert [event.place for event in decoded.bad] == [90, 100]
     assert len(bad) == 1
-
-
-def test_nan_and_odd_text_in_unused_fields_change_nothing() -> None:
-    decoded = decode(
-        decoder(),
-        b'{"id": "a", "score": 0.5, "feature": NaN}',
-        b'{"id": "b", "score": 0.5, "name": "\\ud800"}',
-        b'\xef\xbb\xbf{"id": "c", "score": 0.5}',
-        '{"id": "é", "score": 0.5}'.encode(),
-    )
-    assert decoded.predictions.columns["id"] == ["a", "b", "c", "é"]
 
 
 def test_the_labels_of_a_multi_class_run() -> None:
@@ -303,23 +262,17 @@ def test_paths_that_clash_are_refused_at_once() -> None:
 
 
 # What a hostile producer may write: fields of every shape, and bytes of any.
-SCALARS = st.one_of(
+VALUES = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
-    st.integers(min_value=-1, max_value=2),
     st.floats(),
-    st.sampled_from([0.5, 0.25, 10**25, 10**400, -0.0, 5e-324]),
     st.text(max_size=5),
-    st.sampled_from(["ham", "spam", "\ud800", "x" * (LONGEST_NAME + 1), "2026-01-01T00:00:00Z"]),
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=2),
-        st.dictionaries(st.sampled_from(["country", "ham", "spam", "0", "1", ""]), inner),
+    st.sampled_from(
+        [10**25, 10**400, -0.0, "\ud800", "x" * (LONGEST_NAME + 1), "2026-01-01T00:00Z"]
     ),
-    max_leaves=4,
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.sampled_from(["country", "ham", "0", ""]), st.none() | st.floats()),
 )
 NAMES = ["id", "score", "y_true", "w", "t", "meta", "proba", "y_pred", "other"]
 SOUND = st.fixed_dictionaries(
@@ -336,45 +289,23 @@ SOUND = st.fixed_dictionaries(
 )
 
 
-def as_json(record: dict[str, Any]) -> bytes:
-    return json.dumps(record).encode()
-
-
-def twice(records: tuple[dict[str, Any], dict[str, Any]]) -> bytes:
-    """An object with each of its names twice."""
-    first, second = (json.dumps(record)[1:-1] for record in records)
-    return f"{{{', '.join(part for part in (first, second) if part)}}}".encode()
-
-
 MESSAGES = st.one_of(
-    SOUND.map(as_json),
-    st.dictionaries(st.sampled_from(NAMES), VALUES).map(as_json),
+    SOUND.map(json.dumps).map(str.encode),
     st.tuples(SOUND, st.dictionaries(st.sampled_from(NAMES), VALUES)).map(
-        lambda pair: as_json({**pair[0], **pair[1]})
+        lambda pair: json.dumps({**pair[0], **pair[1]}).encode()
     ),
-    st.tuples(SOUND, SOUND).map(twice),
     st.binary(max_size=20),
     VALUES.map(lambda value: json.dumps(value).encode()),
-    SOUND.map(as_json).flatmap(
-        lambda line: st.tuples(st.integers(0, len(line)), st.binary(max_size=2), st.just(line)).map(
-            lambda cut: cut[2][: cut[0]] + cut[1] + cut[2][cut[0] + 1 :]
-        )
+    st.tuples(SOUND, st.integers(0, 99), st.binary(max_size=2)).map(
+        lambda cut: (line := json.dumps(cut[0]).encode())[: cut[1]] + cut[2] + line[cut[1] + 1 :]
     ),
     st.sampled_from([b'{"a":' * 10_000, b"[" * 10_000, b'{"id":' + b"1" * 5000 + b"}"]),
     SOUND.map(lambda record: json.dumps(record, ensure_ascii=False).encode("utf-16")),
-    SOUND.map(lambda record: json.dumps(record, ensure_ascii=False).encode("latin-1")),
 )
 LAYOUTS = [
     (FieldSettings(id="id", score="score"), EvaluatorSettings()),
     (
-        FieldSettings(
-            id="id",
-            score="score",
-            weight="w",
-            time="t",
-            time_unit="s",
-            slices={"country": "meta.country"},
-        ),
+        msgspec.structs.replace(FULL, time_unit="s"),
         EvaluatorSettings(slices=["country"]),
     ),
     (
@@ -411,45 +342,25 @@ def test_every_message_ends_up_in_one_place_whatever_comes_beside_it(
 def test_what_is_taken_an_evaluator_takes(
     messages: list[bytes], layout: tuple[FieldSettings, EvaluatorSettings]
 ) -> None:
-    fields, options = layout
-    with_ = RecordDecoder(fields, options, False, 2_000_000, lambda: NOW)
-    found = decode(with_, *messages).complete
-    if found is None:
-        return
-    evaluator = (
-        Evaluator(
-            options.task, positive=options.positive, labels=options.labels, slices=options.slices
-        )
-        if options.task == "binary"
-        else Evaluator(options.task, labels=options.labels)
-    )
-    arguments: dict[str, Any] = {
-        name: found.columns[name]
-        for name in ("y_true", "y_pred", "score", "proba", "weight")
-        if name in found.columns
-    }
-    if options.slices:
-        arguments["slices"] = {"country": found.columns["slice:country"]}
-    evaluator.update_many(**arguments)
+    _, options = layout
+    found = decode(RecordDecoder(*layout, False, 2_000_000, lambda: NOW), *messages).complete
+    if found is not None:
+        own = {"positive": options.positive} if options.task == "binary" else {}
+        given = {"labels": options.labels, "slices": options.slices, "time_unit": "us", **own}
+        evaluator = Evaluator(options.task, **given)
+        evaluator.update_many(**arguments(found.columns))
 
 
-@pytest.mark.parametrize("kind", ["predictions", "labels", "records"])
-def test_bad_records_leave_no_reference_cycles(kind: Kind) -> None:
+def test_bad_records_leave_no_reference_cycles() -> None:
     # A cycle would keep the whole batch in memory until the next full collection.
     with_ = decoder(FieldSettings(id="id", score="score", time="time", time_unit="s"))
-    lines = [line for line in hostile(4, 60) if b"\n" not in line]
+    lines = [line for line in hostile(4, 60, oversized=1) if b"\n" not in line]
     bad_times = [{"id": "a", "score": 0.5, "time": time} for time in ("soon", 1e30, -1, "", None)]
-    decode(with_, *lines, *bad_times, kind=kind)
+    decode(with_, *lines, *bad_times)
     gc.collect()
     gc.disable()
     try:
-        decode(with_, *lines, *bad_times, kind=kind)
+        decode(with_, *lines, *bad_times)
         assert gc.collect() == 0
     finally:
         gc.enable()
-
-
-def test_a_weight_of_0_is_a_good_one() -> None:
-    decoded = decode(decoder(FULL), GOOD | {"w": 0}, GOOD | {"w": -0.0})
-    assert list(decoded.predictions.columns["weight"]) == [0.0, 0.0]
-    assert not decoded.bad

@@ -43,9 +43,7 @@ class Receiver:
                     receiver.hold.wait(LONG)
                 elif answer == "nonsense":
                     self.wfile.write(b"hunter2 \x00\n" * 3)
-                elif answer == "hang up":
-                    pass
-                else:
+                elif isinstance(answer, int):
                     self.send_response(answer)
                     if 300 <= answer < 400:
                         self.send_header("Location", "/elsewhere")
@@ -53,8 +51,7 @@ class Receiver:
                     self.end_headers()
                 self.close_connection = True
 
-            def log_message(self, *_: Any) -> None:
-                pass
+            def log_message(self, *_: Any) -> None: ...
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self.server.server_address[1]}"
@@ -110,25 +107,34 @@ def finished(hook: Webhook, count: int) -> list[int]:
     return found
 
 
-def test_it_is_repeated_until_it_arrives(receive: Receive) -> None:
-    receiver = receive(503, "hang up", "nonsense", 429)
-    url = f"http://{receiver.address}/hook?key=1"
-    hook = Webhook(WebhookSettings(url=url, token="hunter2"), first_delay=0.001)
-    first, second = transitions(2)
-    assert hook.post(first)
-    assert hook.post(second)
+def test_it_is_repeated_until_it_arrives(
+    receive: Receive, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver = receive(503, "hang up", "nonsense", 429, 204, 500)
+    where = f"http://me:hunter2@{receiver.address}/hook?key=hunter2"
+    caplog.set_level(logging.INFO)
+    hook = Webhook(WebhookSettings(url=where, token="hunter2"), first_delay=0.001)
+    for transition in transitions(2):
+        assert hook.post(transition)
     for _ in range(5):
         path, headers, body = receiver.next()
-        assert path == "/hook?key=1"
+        assert path == "/hook?key=hunter2"
         assert headers["Authorization"] == "Bearer hunter2"
         assert headers["Content-Type"] == "application/json"
         assert body["number"] == 1
     # The frozen run has whole bodies.
-    assert (body["event"], body["name"], body["value"]) == ("firing", "low", 0.7)
     assert body["text"] == "firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 5"
     assert receiver.next()[2]["event"] == "resolved"
     assert finished(hook, 2) == [1, 2]
     assert (hook.sent, hook.failed, hook.problem) == (2, 0, "")
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", *["INFO"] * 3, "WARNING"]
+    begin = f"alert low not posted to http://***@{receiver.address}/***, attempt "
+    for number, wait in ((1, "0.001"), (4, "0.008")):
+        status = (503, 429)[number > 1]
+        text = f"{begin}{number} of 6: answered with status {status}; again in {wait} s"
+        assert told[number - 1][1] == text
+    assert "hunter2" not in caplog.text
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 301, 307])
@@ -148,63 +154,33 @@ def test_what_will_not_change_is_given_up_at_once(
     assert "hunter2" not in caplog.text
 
 
-@pytest.mark.parametrize("answer", [500, "nonsense", "hang up"])
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (500, "answered with status 500"),
+        ("hang up", ""),
+        ("nonsense", ""),
+        ("hold", ""),
+        (None, "cannot be reached: ConnectionRefusedError (Connection refused)"),
+    ],
+)
 def test_it_is_given_up_after_so_many_times(
-    receive: Receive, answer: int | str, caplog: pytest.LogCaptureFixture
+    receive: Receive, answer: int | str | None, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver = receive(*[answer] * 10)
-    settings = WebhookSettings(url=f"http://{receiver.address}/hunter2", token="hunter2", retries=2)
+    if answer is None:
+        receiver.close()
+    timeout = Duration("50ms" if answer == "hold" else "30s")
+    url = f"http://{receiver.address}/hunter2"
+    settings = WebhookSettings(url=url, token="hunter2", timeout=timeout, retries=2)
     hook = Webhook(settings, first_delay=0.001)
     hook.post(transitions(1)[0])
     assert finished(hook, 1) == [1]
-    assert receiver.came.qsize() == 3
-    assert hook.failed == 1
+    assert receiver.came.qsize() == (0 if answer is None else 3)
+    assert (hook.sent, hook.failed) == (0, 1)
+    assert hook.problem == problem or not problem
     assert hook.problem
     assert "hunter2" not in caplog.text + hook.problem
-
-
-def test_each_attempt_that_failed_is_logged(
-    receive: Receive, caplog: pytest.LogCaptureFixture
-) -> None:
-    receiver = receive(500, "hang up", 503, 204, 500)
-    settings = WebhookSettings(
-        url=f"http://me:hunter2@{receiver.address}/hunter2", token="hunter2", retries=4
-    )
-    with caplog.at_level(logging.INFO):
-        hook = Webhook(settings, first_delay=0.001)
-        for transition in transitions(2):
-            hook.post(transition)
-        assert finished(hook, 2) == [1, 2]
-    where = f"alert low not posted to http://***@{receiver.address}/***"
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert [level for level, _ in told] == ["WARNING", "INFO", "INFO", "WARNING"]
-    assert told[0][1] == f"{where}, attempt 1 of 5: answered with status 500; again in 0.001 s"
-    assert told[1][1].startswith(f"{where}, attempt 2 of 5: ")
-    assert told[2][1] == f"{where}, attempt 3 of 5: answered with status 503; again in 0.004 s"
-    assert told[3][1] == told[0][1]
-    assert "hunter2" not in caplog.text
-
-
-def test_no_server_at_the_address(caplog: pytest.LogCaptureFixture) -> None:
-    receiver = Receiver()
-    receiver.close()
-    url = f"http://{receiver.address}/hunter2"
-    hook = Webhook(WebhookSettings(url=url, retries=1), first_delay=0.001)
-    hook.post(transitions(1)[0])
-    assert finished(hook, 1) == [1]
-    assert hook.problem == "cannot be reached: ConnectionRefusedError (Connection refused)"
-    assert "hunter2" not in caplog.text
-
-
-def test_an_answer_is_waited_for_so_long(receive: Receive) -> None:
-    receiver = receive("hold")
-    settings = WebhookSettings(
-        url=f"http://{receiver.address}/", timeout=Duration("50ms"), retries=1
-    )
-    hook = Webhook(settings, first_delay=0.001)
-    hook.post(transitions(1)[0])
-    assert finished(hook, 1) == [1]
-    assert (hook.sent, receiver.came.qsize()) == (1, 2)
 
 
 def test_a_full_queue_does_not_block_the_caller(receive: Receive) -> None:
@@ -263,8 +239,6 @@ def test_where_a_login_comes_from(
         ("http://", None),
         ("http://a/hunter2\r\nX: y", None),
         ("http://a:hunter2/", None),
-        ("http://a/é-hunter2", None),
-        ("http://a/", "hunter2\r\nX: y"),
         ("http://a/", "hunter2-é"),
         ("env:HUNTER", None),
     ],
