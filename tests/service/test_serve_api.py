@@ -158,6 +158,8 @@ def test_an_unknown_path_names_a_near_one(
             assert answer.status_code == 404
             wanted = f"did you mean '{near}'?" if near else ""
             assert answer.json()["error"]["remedy"] == wanted
+        answer = without_posts.client.post("/v1/labels", content=b"{}")
+        assert "[http]" in answer.json()["error"]["remedy"]
 
 
 def test_the_page_of_the_api_has_every_path_and_type(running: Running) -> None:
