@@ -558,6 +558,11 @@ def test_what_windows_keep_stays_while_a_run_reads_its_file_again(tmp_path: Path
     changed, later = while_running(now, silent)
     assert (changed.intervals, changed.window, later) == (False, now.window, [])
     assert while_running(now, written(1024))[1] == ["evaluator.max_scores", "window"]
+    options = {"evaluator": {"max_scores": 2048}, "window": windows, "quarantine": {"keep": 3}}
+    wanted = run_of(tmp_path / "b", {"score": "s"}, **options, checkpoint={"every": "5s"})
+    changed, later = while_running(now, wanted)
+    assert (changed.checkpoint.every, changed.quarantine.keep) == ("5s", 3)
+    assert (changed.store, later) == (now.store, ["store"])
 
 
 def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: Path) -> None:
