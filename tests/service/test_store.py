@@ -95,8 +95,12 @@ def test_the_second_process_is_refused_with_the_pid_of_the_first(path: str) -> N
 
 def test_a_changed_set_up_is_refused(path: str) -> None:
     open_store(path, SETUP).close()
-    with pytest.raises(ConfigError, match=r"evaluator.threshold: .* was begun with '0.5', .*'0.7'"):
-        open_store(path, {**SETUP, "evaluator.threshold": "0.7"})
+    for key, now, told in (
+        ("evaluator.threshold", "0.7", "was begun with '0.5', .*'0.7'; put it back"),
+        ("evaluator.bins", "5", "was begun with nothing"),
+    ):
+        with pytest.raises(ConfigError, match=f"{key}: .* {told}"):
+            open_store(path, {**SETUP, key: now})
     open_store(path, SETUP).close()  # the lock was let go
 
 
