@@ -456,11 +456,13 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
     sliced = {"slices": ["device", "country"]}
     scored = run_of(tmp_path, fields | {"score": "score"}, evaluator=sliced, join=join)
     lines, drops = migrate(scored)
-    told = [
-        line.partition(" begins now: it holds predictions from 2023-11-14")[0] for line in lines
+    begins = " begins now: it holds predictions from 2023-11-14"
+    assert [line.partition(begins)[0] for line in lines] == [
+        "what is kept of scores (all metrics of them)",
+        "slice 'device'",
+        "counting predictions of window 'all'",
     ]
-    scores, window = "what is kept of scores (all metrics of them)", "window 'all'"
-    assert (told, drops) == ([scores, "slice 'device'", f"counting predictions of {window}"], {})
+    assert drops == {}
     feed(lists, "l", {"id": 0, "y_true": False, "t": START + 9})  # a correction
     feed(lists, "l", {"id": 2, "y_true": False, "t": START + 9})  # of one that waited
     feed(lists, "p", *({"id": n, "p": True, "t": START + n, **shared} for n in range(4, 7)))
@@ -520,8 +522,9 @@ def test_scores_that_are_no_probabilities_stay_so_and_the_other_way_round(tmp_pa
         whole.update(label, score=shares)
     assert evaluator == whole
     assert migrate(scores) == ([], {})
+    (tmp_path / "p").mkdir()
     probable = many(tmp_path / "p", **options)
-    go_on(probable, records() | {"r": ("records", [b'{"y_true": "a", "q": {"a": 1.0}}'])})
+    go_on(probable, {"r": ("records", [b'{"y_true": "a", "q": {"a": 1.0}}'])})
     more = {**options, "labels": ["a", "b", "c"]}
     for key, other in (
         ("probabilities", many(tmp_path, **options)),
