@@ -237,7 +237,7 @@ def test_a_position_that_the_broker_does_not_have(
             read_until(source, lambda _: False)
         return
     if policy == "latest":
-        if way != "lost":  # stored before any message
+        if way == "not reached":  # stored before any message
             (batch,) = read_until(source, bool)
             assert (batch.messages, batch.next) == ([], {"offset": stop})
         read_until(source, lambda _: "went on at offset" in source.status()[0].missed)
@@ -436,10 +436,8 @@ def test_a_position_beyond_the_brokers_has_no_lag_and_no_end() -> None:
 
 def test_a_topic_is_known_by_any_of_its_partitions() -> None:
     stored = ["kafka:a/1", "kafka:b/c/0", "files:/kafka:d/0"]
-    assert [topic for topic in ("a", "b", "b/c", "d", "") if is_known(topic, stored)] == [
-        "a",
-        "b/c",
-    ]
+    known = [topic for topic in ("a", "b", "b/c", "d", "") if is_known(topic, stored)]
+    assert known == ["a", "b/c"]
 
 
 def test_a_topic_made_while_the_run_is_down_is_read_from_its_beginning(broker: Broker) -> None:
