@@ -111,7 +111,7 @@ def test_healthz_needs_no_thread() -> None:
 
         def slow() -> Any:
             entered.release()
-            go_on.wait(20)
+            go_on.wait(60)
             return current()
 
         running.publisher.current = slow  # type: ignore[method-assign]
