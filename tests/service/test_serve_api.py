@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import threading
@@ -12,14 +11,12 @@ from contextlib import ExitStack
 from html import unescape
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from streameval.errors import ConfigError
-from streameval.metrics.registry import find
 from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.api import ENDPOINTS
@@ -29,69 +26,40 @@ from streameval.service.progress import Progress
 from streameval.service.run.probes import probes
 from tests.support.published_sample import HOSTILE, SamplePublisher, published, published_data
 from tests.support.serve_runs import Running, fetch, serving
-from tests.support.write_schema import types
 
 OPENAPI = openapi()
 
 ASKED = [
-    "/api/view",
-    "/api/view?window=recent&metric=accuracy",
-    "/api/report",
-    "/api/report?window=1h",
-    "/api/curves/roc",
-    "/api/curves/precision_recall?window=recent",
-    "/api/curves/calibration",
-    "/api/series/accuracy",
-    "/api/series/log_loss?window=1h",
-    "/api/confusion",
-    "/api/confusion?limit=1",
-    "/api/view?slice=country%3DC13",
+    *(path.format(name="roc", metric="accuracy") for path in ENDPOINTS),
+    "/api/view?window=recent&metric=accuracy&slice=country%3DC13",
     "/api/report?slice=country%3DC13&window=1h",
-    "/api/curves/roc?slice=country%3DC13",
-    "/api/series/accuracy?slice=country%3DC13",
-    "/api/confusion?slice=country%3DC13",
-    "/api/examples",
-    "/api/comparison?window=1h",
-    "/api/comparison?slice=country%3DC13",
-    "/api/slices",
+    "/api/curves/precision_recall?window=recent",
+    "/api/curves/calibration?slice=country%3DC13",
+    "/api/series/log_loss?window=1h&slice=country%3DC13",
+    "/api/confusion?limit=1&slice=country%3DC13",
+    "/api/comparison?slice=country%3DC13&window=1h",
     "/api/slices?sort=accuracy&order=best&min_support=100&q=c&offset=1&limit=3",
-    "/api/quarantine",
     "/api/quarantine?reason=score&limit=1",
-    "/api/join",
-    "/api/partitions",
-    "/api/alerts",
-    "/api/status",
-    "/healthz",
-    "/livez",
-    "/readyz",
-    "/caughtup",
+    *("/healthz", "/livez", "/readyz", "/caughtup"),
 ]
 REFUSED = [
-    ("/api/view?window=nope", 400),
-    ("/api/view?slice=nope", 404),
-    ("/api/report?slice=nope", 404),
+    ("/api/view?metric=nope", 400),
+    *((f"/api/{part}?slice=nope", 404) for part in ("view", "report", "confusion", "comparison")),
     ("/api/curves/roc?slice=nope", 404),
     ("/api/series/accuracy?slice=nope", 404),
-    ("/api/confusion?slice=nope", 404),
-    ("/api/comparison?slice=nope", 404),
     ("/api/slices?slice=nope", 400),
-    ("/api/view?metric=nope", 400),
     ("/api/report?window=nope", 400),
-    ("/api/report?windwo=all", 400),
     ("/api/report?window=" + "w" * 201, 400),
     ("/api/curves/lift", 404),
     ("/api/series/nope", 404),
     ("/api/series/accuracy?window=all", 404),
-    ("/api/slices?sort=nope", 400),
-    ("/api/slices?order=sideways", 400),
     ("/api/slices?sort=support&order=worst", 400),
+    ("/api/slices?order=sideways", 400),
     ("/api/slices?limit=-1", 400),
     ("/api/slices?limit=10001", 400),
     ("/api/slices?limit=%D9%A3", 400),
-    ("/api/slices?offset=1e3", 400),
     ("/api/slices?offset=" + "9" * 100, 400),
     ("/api/status?verbose=1", 400),
-    ("/api", 404),
     ("/api/slices/", 404),
 ]
 
@@ -160,19 +128,6 @@ def _components() -> dict[str, Any]:
     return {"components": OPENAPI["components"]}
 
 
-def test_the_validation_can_fail(running: Running) -> None:
-    answer = running.json("/api/report")
-    answer["report"]["metrics"]["accuracy"]["value"] = "0.5"
-    with pytest.raises(jsonschema.ValidationError):
-        check(answer, schema_of("/api/report", "get", 200))
-
-
-def test_the_sample_is_plain_json() -> None:
-    for data in (published_data(), published_data(slices=50, classes=30)):
-        # allow_nan=False: JSON has no such numbers.
-        assert json.loads(json.dumps(data, allow_nan=False)) == data
-
-
 def test_every_route_is_described_and_the_other_way_round(running: Running) -> None:
     served = running.json("/openapi.json")
     assert served == OPENAPI
@@ -183,31 +138,23 @@ def test_every_route_is_described_and_the_other_way_round(running: Running) -> N
                 continue
             status = running.client.request(method, path, content=b"{}").status_code
             assert status in (200, 202), (method, path)
-    described = {template.partition("{")[0] for template in OPENAPI["paths"]}
-    for path in [*ASKED, "/api/events", "/metrics", "/", "/v1/labels", "/static/x"]:
-        assert any(path.partition("?")[0].startswith(known) for known in described), path
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "near"),
-    [
-        ("GET", "/api/sliecs", "/api/slices"),
-        ("GET", "/v1/report", "/api/report"),
-        ("GET", "/api/curve/roc", "/api/curves/{name}"),
-        ("GET", "/metric", "/metrics"),
-        ("POST", "/v1/prediction", "/v1/predictions"),
-        ("GET", "/api/nothing", ""),
-    ],
-)
-def test_an_unknown_path_names_a_near_one(
-    running: Running, method: str, path: str, near: str
-) -> None:
+def test_an_unknown_path_names_a_near_one(running: Running) -> None:
     with serving(http=None) as without_posts:
-        for one in (running, without_posts):
-            answer = one.client.request(method, path, content=b"{}")
-            assert answer.status_code == 404
-            wanted = f"did you mean '{near}'?" if near else ""
-            assert answer.json()["error"]["remedy"] == wanted
+        for method, path, near in (
+            ("GET", "/api/sliecs", "/api/slices"),
+            ("GET", "/api/curve/roc", "/api/curves/{name}"),
+            ("POST", "/v1/prediction", "/v1/predictions"),
+            ("GET", "/api/nothing", ""),
+        ):
+            for one in (running, without_posts):
+                answer = one.client.request(method, path, content=b"{}")
+                assert answer.status_code == 404
+                wanted = f"did you mean '{near}'?" if near else ""
+                assert answer.json()["error"]["remedy"] == wanted
+        answer = without_posts.client.post("/v1/labels", content=b"{}")
+        assert "[http]" in answer.json()["error"]["remedy"]
 
 
 def test_the_page_of_the_api_has_every_path_and_type(running: Running) -> None:
@@ -224,84 +171,45 @@ def test_the_page_of_the_api_has_every_path_and_type(running: Running) -> None:
     assert {f"type-{name}" for name in OPENAPI["components"]["schemas"]} <= anchors
     # Nothing from elsewhere, and nothing inline that the policy forbids.
     assert not re.search(r'(src|href)="(?![/#])|<style|style=|<script>| on\w+="', page.text)
-    for command in re.findall(
-        r"<pre[^>]*>curl '?http://127.0.0.1:8642([^ '<]+)", unescape(page.text)
-    ):
-        if "data-binary" not in command and command != "/api/events" and "/v1/" not in command:
+    asked = re.findall(r"<pre[^>]*>curl '?http://127.0.0.1:8642([^ '<]+)", unescape(page.text))
+    for command in asked:
+        if not re.search("data-binary|/v1/|^/api/events$", command):
             assert running.client.get(command).status_code == 200, command
 
 
-def test_every_path_is_a_type_of_the_scripts() -> None:
-    text = types(openapi())
-    assert '"/api/report": ReportAnswer;' in text
-    assert {"accepted: number;", "bound: string;"} <= set(map(str.strip, text.splitlines()))
-    assert all(f'"{path}": ' in text for path in ENDPOINTS)
-
-
-def test_undefined_values_are_null_with_their_reason(running: Running) -> None:
+def test_what_there_is_not_is_null_with_its_reason(running: Running, multiclass: Running) -> None:
     row = running.json("/api/report")["report"]["metrics"]["matthews_corrcoef"]
-    assert row["value"] is None
-    assert row["reason"] == "every event was predicted 'a'"
-
-
-def test_a_curve_that_a_task_has_not_says_why(multiclass: Running) -> None:
-    answer = multiclass.json("/api/curves/roc")
-    assert answer["columns"] == {}
-    assert "multiclass" in answer["reason"]
-
-
-def test_without_a_join(multiclass: Running) -> None:
+    assert (row["value"], row["reason"]) == (None, "every event was predicted 'a'")
+    curve = multiclass.json("/api/curves/roc")
+    assert (curve["columns"], "multiclass" in curve["reason"]) == ({}, True)
     assert multiclass.json("/api/join")["join"] is None
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
-@pytest.mark.parametrize("order", ["worst", "best", "asc", "desc"])
-def test_slices_are_sorted_and_undefined_ones_come_last(
-    running: Running, metric: str, order: str
-) -> None:
-    rows = running.json(f"/api/slices?sort={metric}&order={order}&limit=1000")["slices"]
-    values = [row["metrics"][metric] for row in rows]
-    defined = [value for value in values if value is not None]
-    assert 0 < len(defined) < len(values)
-    assert all(value is None for value in values[len(defined) :])
-    equals = [row["support"] for row in rows[len(defined) :]]
-    assert equals == sorted(equals, reverse=True)
-    up = find(metric, "binary").direction == "up"
-    falling = {"desc": True, "asc": False, "worst": not up, "best": up}[order]
-    assert defined == sorted(defined, reverse=falling)
+    with serving({**published_data(), "series": {}}) as without_panes:
+        assert without_panes.json("/api/view")["series"] is None
 
 
 @pytest.mark.parametrize(
     ("metric", "order", "wanted"),
     [
         # The better end first decides, so that few events alone make no slice the worst.
-        ("accuracy", "worst", ["sure", "high", "wide", "none", "undefined"]),
-        ("accuracy", "best", ["high", "sure", "wide", "none", "undefined"]),
-        ("accuracy", "asc", ["wide", "none", "sure", "high", "undefined"]),
-        ("log_loss", "worst", ["high", "sure", "wide", "none", "undefined"]),
-        ("log_loss", "best", ["sure", "high", "wide", "none", "undefined"]),
+        ("accuracy", "worst", ["sure", "high", "wide", "none", "also", "undefined"]),
+        ("accuracy", "best", ["high", "sure", "wide", "none", "also", "undefined"]),
+        ("accuracy", "asc", ["wide", "none", "sure", "high", "also", "undefined"]),
+        ("accuracy", "desc", ["high", "sure", "none", "wide", "also", "undefined"]),
+        ("log_loss", "worst", ["high", "sure", "wide", "none", "also", "undefined"]),
+        ("log_loss", "best", ["sure", "high", "wide", "none", "also", "undefined"]),
     ],
 )
 def test_worst_and_best_slices_are_certainly_so(metric: str, order: str, wanted: list[str]) -> None:
-    rows: dict[str, tuple[float | None, ...]] = {
-        "wide": (0.3, 0.1, 0.9),
-        "sure": (0.5, 0.45, 0.55),
-        "high": (0.7, 0.65, 0.75),
-        "none": (0.4, None, None),
-        "undefined": (None, None, None),
-    }
+    none = (None, None, None)
+    rows = {"wide": (0.3, 0.1, 0.9), "sure": (0.5, 0.45, 0.55), "high": (0.7, 0.65, 0.75)}
+    rows |= {"none": (0.4, None, None), "undefined": none, "also": none}
     data = published(slices=len(rows), hostile=False, undefined=False)
-    data.slices["all"] = [
-        replace(
-            row,
-            name=name,
-            metrics={metric: value},
-            low={} if low is None else {metric: low},
-            high={} if high is None else {metric: high},
-        )
-        for row, (name, (value, low, high)) in zip(data.slices["all"], rows.items(), strict=True)
-    ]
-    query = [("sort", metric), ("order", order)]
+    for at, (name, given) in enumerate(rows.items()):
+        value, low, high = ({metric: one} for one in given)
+        ends = {} if given[1] is None else {"low": low, "high": high}
+        row = replace(data.slices["all"][at], low={}, high={}, support=at + 1, metrics=value)
+        data.slices["all"][at] = replace(row, name=name, **ends)
+    query = [("sort", metric), ("order", order), ("min_support", "1")]
     found = ENDPOINTS["/api/slices"].answer(data, query)["slices"]
     assert [row.name for row in found] == wanted
 
@@ -313,30 +221,7 @@ def test_pages_of_slices_are_the_whole(multiclass: Running) -> None:
         pages += multiclass.json(f"/api/slices?sort=f1_macro&limit=70&offset={offset}")["slices"]
     assert pages == every["slices"]
     assert every["all"] == every["matching"] == len(pages) == 300
-
-
-def test_slices_are_filtered(running: Running) -> None:
-    answer = running.json("/api/slices?min_support=5000&q=COUNTRY%3DC4&limit=1000")
-    expected = [
-        row
-        for row in running.publisher.current().slices["all"]  # type: ignore[union-attr]
-        if row.support >= 5000 and row.name.startswith("country=C4")
-    ]
-    assert {row["name"] for row in answer["slices"]} == {row.name for row in expected}
-    assert answer["matching"] == len(expected)
-    assert (
-        answer["below_support"]
-        + len(running.json("/api/slices?min_support=5000&limit=1000")["slices"])
-        == answer["all"]
-    )
-
-
-def test_hostile_texts_come_back_as_they_are(running: Running) -> None:
-    rows = running.json("/api/slices?limit=1000")["slices"]
-    values = {row["slice"]["country"] for row in rows}
-    assert set(HOSTILE) <= values
-    response = running.client.get("/api/slices?limit=1000")
-    assert response.headers["x-content-type-options"] == "nosniff"
+    assert set(HOSTILE) <= {row["slice"]["country"] for row in pages}
 
 
 def test_the_largest_classes_of_a_confusion_matrix(multiclass: Running) -> None:
@@ -348,27 +233,8 @@ def test_the_largest_classes_of_a_confusion_matrix(multiclass: Running) -> None:
     assert sorted((sum(whole["matrix"][row]) for row in at), reverse=True) == sums
     assert part["matrix"] == [[whole["matrix"][r][c] for c in at] for r in at]
     assert part["left_out"] == 133
-
-
-def test_every_class_is_listed_beside_the_matrix(multiclass: Running) -> None:
-    answer = multiclass.json("/api/confusion?limit=7")
     newest: Any = multiclass.publisher.current()
-    assert [row["label"] for row in answer["classes"]] == newest.labels
-    assert len(answer["classes"]) == len(answer["labels"]) + answer["left_out"] == 140
-
-
-@pytest.mark.parametrize("window", ["all", "1h", "recent"])
-def test_a_view_is_of_one_snapshot_and_equals_its_parts(running: Running, window: str) -> None:
-    whole = running.json(f"/api/view?window={window}&metric=f1")
-    stamp = {key: whole[key] for key in ("sequence", "at", "window")}
-    assert running.json(f"/api/report?window={window}") == {**stamp, "report": whole["report"]}
-    for name, curve in whole["curves"].items():
-        assert running.json(f"/api/curves/{name}?window={window}") == {**stamp, **curve}
-    confusion = running.json(f"/api/confusion?window={window}")
-    del confusion["classes"]
-    assert confusion == {**stamp, **whole["confusion"]}
-    # Only one of the windows has panes.
-    assert running.json("/api/series/f1") == whole["series"]
+    assert [row["label"] for row in part["classes"]] == newest.labels  # all 140
 
 
 def test_quarantine_by_reason(running: Running) -> None:
@@ -376,20 +242,6 @@ def test_quarantine_by_reason(running: Running) -> None:
     assert {row["reason"] for row in answer["recent"]} == {"score"}
     assert answer["matching"] == len(answer["recent"]) > 0
     assert answer["total"] == 1000
-
-
-def test_a_view_without_panes() -> None:
-    data = published_data()
-    data["series"] = {}
-    with serving(data) as running:
-        assert running.json("/api/view")["series"] is None
-
-
-def test_answers_follow_the_newest_snapshot() -> None:
-    with serving() as running:
-        assert running.json("/api/report")["sequence"] == 1
-        running.publisher.publish(published_data(sequence=2))
-        assert running.json("/api/report")["sequence"] == 2
 
 
 def test_before_the_first_snapshot() -> None:
@@ -445,10 +297,8 @@ def test_alive_while_the_loop_makes_steps() -> None:
     try:
         assert fetch("GET", f"{server.url}livez").json() == {"alive": True}
         progress.step()
-        seconds = 119.0
-        assert fetch("GET", f"{server.url}livez").status_code == 200
-        seconds = 121.0
-        assert fetch("GET", f"{server.url}livez").status_code == 503
+        for seconds, status in ((119.0, 200), (121.0, 503)):  # noqa: B007
+            assert fetch("GET", f"{server.url}livez").status_code == status
         progress.step()
         assert fetch("GET", f"{server.url}livez").status_code == 200
     finally:

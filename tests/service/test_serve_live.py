@@ -64,6 +64,7 @@ def test_each_publish_is_sent_to_every_client() -> None:
         for sequence in range(1, 6):
             for listener in (one, two):
                 assert listener.snapshot()["sequence"] == sequence
+            assert running.json("/api/report")["sequence"] == sequence
             running.publisher.publish(published_data(sequence=sequence + 1))
 
 

@@ -18,7 +18,6 @@ from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import resolved, settings_from_text
-from streameval.service.config.settings import RunSettings
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.store.valid_from import ValidFrom
 from streameval.uncertainty.multiple_testing import holm
@@ -99,12 +98,6 @@ def test_a_run_over_a_file_is_the_comparison_of_that_file(here: Path, command: C
     assert found["all.state"] == whole.reference.to_bytes()
     recent = se.Panes("1h", pane="5m", lateness="1h")
     assert found["recent.comparison"] == expected(rows, window=recent).to_bytes()
-    scores = ["--score", "champion=score", "--score", "challenger=other"]
-    compared = command("compare", "events.jsonl", *scores, "--slice", "country", "--format", "json")
-    report = Comparison.from_bytes(found["all.comparison"]).report()
-    metrics = json.loads(compared.out)["metrics"]
-    assert metrics == json.loads(json.dumps(report.to_dict()["metrics"]))
-    assert metrics["roc_auc"]["differences"][0]["method"] == "paired DeLong"
     assert command("store", "check", "streameval.db").code == 0
     assert "accuracy" in command("store", "report", "streameval.db").out
 
@@ -124,20 +117,6 @@ def test_joined_labels_and_their_corrections(here: Path, command: Command) -> No
     difference = Comparison.from_bytes(found["all.comparison"]).difference("roc_auc")
     assert difference.reason == NO_PAIRS
     assert difference.value == expected(rows).difference("roc_auc").value
-
-
-def test_a_record_without_a_model_s_score_is_in_quarantine(here: Path, command: Command) -> None:
-    rows = events(50)
-    del rows[7]["other"]
-    rows[9]["score"] = "high"
-    write("events.jsonl", rows)
-    assert command("run", "run.toml", "--until-end").code == 0
-    kept = json.loads(command("store", "quarantine", "streameval.db", "--format", "json").out)
-    assert kept["reasons"] == {"score:challenger": 1, "score:champion": 1}
-    details = [row["detail"] for row in kept["records"]]
-    assert any("other: expected a finite number, got no field 'other'" in one for one in details)
-    good = [row for n, row in enumerate(rows) if n not in (7, 9)]
-    assert exported(command, here / "out")["all.comparison"] == expected(good).to_bytes()
 
 
 def test_other_models_need_a_new_store_and_windows_may_change(here: Path, command: Command) -> None:
@@ -217,38 +196,41 @@ def test_the_snapshot_holds_every_difference_and_the_reference_is_the_run(usual:
     assert opened.comparison["recent"] == snapshot.comparison["recent"]
 
 
-def test_without_pairs_of_scores_their_differences_say_why() -> None:
-    _, snapshot, whole = published(UNPAIRED)
+@pytest.mark.parametrize(("pairs", "metric"), [(True, "roc_auc"), (False, "accuracy")])
+def test_without_pairs_of_scores_their_differences_say_why(pairs: bool, metric: str) -> None:
+    _, snapshot, whole = published(SETTINGS if pairs else UNPAIRED, ["f1", "roc_auc", "accuracy"])
     found = {one.metric: one for one in snapshot.comparison["all"].differences}
     assert found["roc_auc"].value == whole.difference("roc_auc").value
-    assert found["roc_auc"].low is None
-    assert found["roc_auc"].reason == NO_PAIRS
+    assert (found["roc_auc"].low is None, found["roc_auc"].reason) == (
+        (False, "") if pairs else (True, NO_PAIRS)
+    )
     assert found["accuracy"].p_value == whole.difference("accuracy").p_value
+    # Slices are compared in the first metric whose test has a formula.
+    assert snapshot.comparison["all"].slice_metric == metric
+    assert {row.difference.metric for row in snapshot.comparison["all"].slices} == {metric}
 
 
-THIRD = of_models(models=[*MODELS, "third"])
-THIRD["fields"] = {"score": SCORES | {"third": "s3"}, "time": "time"}
-
-
-def of_three(chosen: RunSettings) -> Comparison:
-    """Counts of three models, the last of which reverses the scores of the first."""
+def test_many_challengers_are_adjusted_together_and_an_alert_watches_the_one_it_names() -> None:
+    """Of three models, the last of which reverses the scores of the first."""
+    three = of_models(models=[*MODELS, "third"])
+    three["fields"] = {"score": SCORES | {"third": "s3"}, "time": "time"}
+    alert = {"name": "worse", "metric": "accuracy", "below": 0, "model": "third"}
+    chosen = settings(**three, alert=[alert | {"when": "certain"}])
     whole: Any = open_evaluators(chosen)["all"]
     for row in events(300):
         scores = {model: row[field] for model, field in SCORES.items()}
         scores["third"] = 1 - row["score"]
         whole.update(row["y_true"], score=scores, slices={"country": row["country"]})
-    return whole
-
-
-def test_many_challengers_are_adjusted_together() -> None:
-    chosen = settings(**THIRD)
-    whole = of_three(chosen)
     builder = SnapshotBuilder(chosen, {"all": whole, "recent": whole}, ValidFrom(), lambda: 1e9)
     found = builder._make_compared("all")
     accuracy = [one for one in found.differences if one.metric == "accuracy"]
     assert [one.a for one in accuracy] == ["challenger", "third"]
     assert [one.p_adjusted for one in accuracy] == holm([one.p_value or 0.0 for one in accuracy])
     assert len(found.slices) == 4
+    value = AlertInputs(chosen, {"all": whole}, lambda: 1e9)._value_of(chosen.alert[0])
+    wanted = whole.difference("accuracy", a="third")
+    assert (value.value, value.low) == (wanted.value, wanted.low)
+    assert value.value != whole.difference("accuracy").value
 
 
 @pytest.mark.parametrize(("model", "part"), [("champion", "PT"), ("challenger", "")])
@@ -280,17 +262,13 @@ def test_the_api_answers_the_slices_of_any_model_and_of_all(usual: Any) -> None:
         rows = one.json("/api/slices?model=challenger&sort=f1&order=asc")["slices"]
         each = one.json("/api/slices?model=challenger&sort=f1&order=asc&models=all")["slices"]
         refused = one.json("/api/slices?model=third", 400)["error"]
-    values = {
-        name: view["challenger"]["f1"]
-        for key, view in whole.slices().items()
-        if (name := slice_name(key))
-    }
+    views = {slice_name(key): view for key, view in whole.slices().items()}
+    values = {name: view["challenger"]["f1"] for name, view in views.items()}
     assert {row["name"]: row["metrics"]["f1"] for row in rows} == values
     assert [row["name"] for row in rows] == sorted(values, key=values.__getitem__)
     for row in each:
-        view = whole.slices()[tuple(row["slice"].items())]
         found = {name: metrics["f1"] for name, metrics in row.pop("models").items()}
-        assert found == {name: view[name]["f1"] for name in MODELS}
+        assert found == {name: views[row["name"]][name]["f1"] for name in MODELS}
     assert each == rows
     assert (refused["where"], refused["expected"]) == ("model", "one of champion, challenger")
     with serving(sample(models=0)) as one:
@@ -331,7 +309,6 @@ def watched(usual: Any, changes: dict[str, Any] = SETTINGS, **alert: Any) -> Any
 @pytest.mark.parametrize(
     ("metric", "when", "method", "part"),
     [
-        ("accuracy", "value", "", ""),
         ("accuracy", "value", "", "PT"),
         ("accuracy", "certain", "McNemar, Bonett-Price", ""),
         ("accuracy", "anytime", "anytime beta-binomial", "PT"),
@@ -420,41 +397,3 @@ def test_settings_of_several_models_read_back_as_they_are_printed() -> None:
     assert settings_from_text(resolved(whole)) == whole
     chosen = settings_from_text(CONFIG, overrides=["fields.score.challenger=p.new"])
     assert chosen.fields.paths["score:challenger"] == "p.new"
-
-
-def test_labels_of_several_classes(here: Path, command: Command) -> None:
-    rows = events(300)
-    models = {"champion": "y_pred", "challenger": "country"}  # labels that are never true
-    write("events.jsonl", rows)
-    configure(
-        evaluator={"models": [*MODELS], "task": "multiclass"},
-        fields={"y_true": "y_class", "y_pred": models, "time": "time"},
-    )
-    assert command("run", "run.toml", "--until-end").code == 0
-    found = Comparison.from_bytes(exported(command, here / "out")["all.comparison"])
-    whole = Comparison(MODELS, "multiclass", paired_scores=False, **run.KEPT)
-    given = {name: [row[field] for row in rows] for name, field in models.items()}
-    whole.update_many([row["y_class"] for row in rows], given)
-    assert found.to_bytes() == whole.to_bytes()
-    assert found.labels == ["DE", "PT", "a", "b", "c"]
-
-
-@pytest.mark.parametrize(("pairs", "metric"), [(True, "roc_auc"), (False, "accuracy")])
-def test_slices_are_compared_in_the_first_metric_whose_test_has_a_formula(
-    pairs: bool, metric: str
-) -> None:
-    chosen = of_models(paired_scores=pairs)
-    _, snapshot, _ = published(chosen, metrics=["f1", "roc_auc", "accuracy"])
-    found = snapshot.comparison["all"]
-    assert found.slice_metric == metric
-    assert {row.difference.metric for row in found.slices} == {metric}
-
-
-def test_an_alert_watches_the_challenger_that_it_names() -> None:
-    alert = {"name": "worse", "metric": "accuracy", "below": 0, "model": "third"}
-    chosen = settings(**THIRD, alert=[alert | {"when": "certain"}])
-    whole = of_three(chosen)
-    found = AlertInputs(chosen, {"all": whole}, lambda: 1e9)._value_of(chosen.alert[0])
-    wanted = whole.difference("accuracy", a="third")
-    assert (found.value, found.low) == (wanted.value, wanted.low)
-    assert found.value != whole.difference("accuracy").value

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.settings import RunSettings
-from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
+from streameval.service.publish.builder import SnapshotBuilder, is_resampled
 from streameval.service.publish.snapshot import Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
 from tests.support.run import Clock, settings, snapshot_of
@@ -36,13 +36,9 @@ def counted(chosen: RunSettings, events: int = 400) -> dict[str, Evaluator]:
     for n in range(events):
         truth = rng.random() < 0.4
         score = min(max(rng.gauss(0.6 if truth else 0.4, 0.2), 0.0), 1.0)
+        slices = {"country": "PT" if n % 4 else "ES"}
         for evaluator in evaluators.values():
-            evaluator.update(
-                truth,
-                score=score,
-                event_time=(n % 80) * MINUTE,
-                slices={"country": "PT" if n % 4 else "ES"},
-            )
+            evaluator.update(truth, score=score, event_time=(n % 80) * MINUTE, slices=slices)
     return evaluators
 
 
@@ -144,6 +140,12 @@ def test_a_slice_is_opened_with_its_own_numbers() -> None:
     assert opened("all", "curves").curves["all"]["roc"] != data.curves["all"]["roc"]
     assert opened("all", "curves", name="IT") is None
     assert opened("day", "curves") is None
+    # It is read once for each snapshot.
+    evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "ES"})
+    for sequence in (data.sequence, data.sequence + 1):
+        data = msgspec.structs.replace(data, sequence=sequence)
+        now = opened("hour", "reports").reports["hour"]
+        assert (now == reports["hour"]) == (sequence == 1)
 
 
 def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
@@ -165,35 +167,15 @@ def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
     assert not found("country=p, q, m=r, s")  # of two
 
 
-def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
-    evaluators, builder = counted_builder()
-    data = build(builder)
-
-    def support(data: Snapshot) -> float:
-        opened = builder.open_slice(data, "all", "country=ES", "reports")
-        return opened.reports["all"].metrics["accuracy"].support
-
-    assert support(data) == 100
-    evaluators["all"].update(True, score=0.9, slices={"country": "ES"})
-    assert support(data) == 100
-    assert support(msgspec.structs.replace(data, sequence=2)) == 101
-
-
 def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
     evaluators, builder = counted_builder()
     for n in range(200):
-        for evaluator in evaluators.values():
-            evaluator.update(
-                True, score=0.1, event_time=79 * MINUTE, slices={"country": f"C{n % 2}"}
-            )
+        slices = {"country": f"C{n % 2}"}
+        evaluators["all"].update(True, score=0.1, event_time=79 * MINUTE, slices=slices)
     found = build(builder)
     marks = {row.name: row.differs.get("accuracy") for row in found.slices["all"]}
-    assert marks == {
-        "country=C0": "below",
-        "country=C1": "below",
-        "country=ES": "above",
-        "country=PT": "above",
-    }
+    below = {"country=C0": "below", "country=C1": "below"}
+    assert marks == {**below, "country=ES": "above", "country=PT": "above"}
 
 
 def test_a_resampled_interval_says_what_time_it_is_of() -> None:
@@ -228,6 +210,11 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
         builder.changed()
         build(builder, second * 1_000_000)
     assert len(made) == 3
+    part.expected = lambda: 1e9  # longer than it has ever taken
+    clock.now += 1e6
+    builder.changed()
+    build(builder)
+    assert len(made) == 3
 
 
 def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,23 +228,6 @@ def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
 
 
-def test_a_part_waits_until_it_can_afford_what_it_is_expected_to_take() -> None:
-    clock, made, expected = Clock(1e9), [], [0.0]
-
-    def make() -> int:
-        made.append(clock.now)
-        return len(made)
-
-    part = CachedPart(make, lambda: expected[0])
-    part.refresh(clock, 0.1, 0, force=False)
-    expected[0] = 2.0
-    for _ in range(25):
-        clock.now += 1.0
-        part.stale = True
-        part.refresh(clock, 0.1, 0, force=False)
-    assert [at - made[0] for at in made] == [0.0, 20.0]
-
-
 def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
     alone = run_settings()
     evaluators = counted(alone)
@@ -265,10 +235,8 @@ def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
     older.save(tmp_path / "older.state")
     paths = [str(tmp_path / name) for name in ("older.state", "absent.state")]
     older.save(paths[1])
-    alerts = [
-        {"name": f"a{n}", "metric": "f1", "reference": path, "below": 0}
-        for n, path in enumerate(paths)
-    ]
+    watched = {"metric": "f1", "below": 0}
+    alerts = [{"name": f"a{n}", "reference": one, **watched} for n, one in enumerate(paths)]
     chosen = run_settings(alert=alerts)
     Path(paths[1]).unlink()  # after the start
     builder = SnapshotBuilder(chosen, evaluators, ValidFrom(), lambda: 1e9)
@@ -277,28 +245,19 @@ def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
         opened = builder.open_slice(snapshot, "hour", name, "reports")
         report = opened.reports["hour"]
         assert report.references == {paths[0]: {metric: view[metric] for metric in report.metrics}}
-    assert (
-        build(SnapshotBuilder(alone, evaluators, ValidFrom(), lambda: 1e9))
-        .reports["all"]
-        .references
-        is UNSET
-    )
+    without = build(SnapshotBuilder(alone, evaluators, ValidFrom(), lambda: 1e9))
+    assert without.reports["all"].references is UNSET
 
 
 def test_a_value_without_an_interval_says_why() -> None:
     chosen = run_settings(window=ALL)
+    accuracy: dict[str, Any] = {"metrics": ["accuracy"]}
+    needs = "with weights that are not whole, it needs interval_sums = true under [[window]]"
+    temporal = {"temporal": True, "metrics": ["kappa_temporal"]}
     for keys, name, wanted in (
-        (
-            {"temporal": True, "metrics": ["kappa_temporal"]},
-            "kappa_temporal",
-            "this metric never has one",
-        ),
-        (
-            {"metrics": ["accuracy"]},
-            "accuracy",
-            "with weights that are not whole, it needs interval_sums = true under [[window]]",
-        ),
-        ({"metrics": ["accuracy"], "intervals": True}, "accuracy", ""),
+        (temporal, "kappa_temporal", "this metric never has one"),
+        (accuracy, "accuracy", needs),
+        ({**accuracy, "intervals": True}, "accuracy", ""),
     ):
         evaluator = Evaluator("binary", **keys)
         for n in range(40):

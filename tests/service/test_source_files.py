@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
@@ -41,15 +42,19 @@ def _closed() -> Iterator[None]:
 
 
 def source(
-    *patterns: Path | str, positions: Mapping[str, Position] | None = None, follow: bool = True
+    *patterns: Path | str,
+    positions: Mapping[str, Position] | None = None,
+    follow: bool = True,
+    **options: Any,
 ) -> tuple[FilesSource, Clock]:
     """A new one; with positions, after the end of those before it."""
     while positions is not None and OPENED:
         OPENED.pop().close()
     clock = Clock()
     chosen = FilesSettings(records=[str(p) for p in patterns], follow=follow)
-    OPENED.append(FilesSource(chosen, positions or {}, clock=clock, sleep=clock.sleep))
-    return OPENED[-1], clock
+    one = FilesSource(chosen, positions or {}, clock=clock, sleep=clock.sleep, **options)
+    OPENED.append(one)
+    return one, clock
 
 
 def drain(
@@ -71,42 +76,34 @@ def append(path: Path, text: bytes) -> None:
         file.write(text)
 
 
-def test_marks_of_copies_and_of_a_file_that_was_noted(tmp_path: Path) -> None:
-    a, b, c, d = (tmp_path / name for name in "abcd")
+def test_files_are_known_once_and_the_last_copy_replaces_its_original(tmp_path: Path) -> None:
+    noted, original, copy, other = (tmp_path / name for name in "abcd")
     known = KnownFiles(lambda path: False, lambda path: False)
     known.directories.add(tmp_path)
-    text = b"".join(b'{"a": %d}\n' % n for n in range(200))
-    for path in (a, b, c, d):
-        path.write_bytes(text)
-    with closing(LogFile(a)) as log, closing(LogFile(b)) as copy, closing(LogFile(c)) as third:
-        noted = known.add(copy.mark(0))
-        known.update(noted, copy.mark(0))
+    fill(noted, 0, 20)
+    for path in (original, copy, other):
+        fill(path, 100, 20)
+    with closing(LogFile(noted)) as a, closing(LogFile(original)) as b, closing(LogFile(copy)) as c:
+        one = known.add(a.mark(0))
+        known.update(one, a.mark(0))
         assert not known.changed
-        assert known.add_unread(copy, 9) is noted
-        assert (noted.mark.offset, known.changed) == (9, True)
-        first = known.add(log.mark(9))
-        first.log = log
-        assert first.rank > noted.rank  # of two that are as far, the one that is open
-        known.add_copy(copy, first)
-        assert first.copies == [(noted, len(text))]
-        known.advance(first, log.mark(len(text)))
-        assert (noted.mark.offset, first.copies) == (len(text), [])
-        a.unlink()
-        assert known.match(third).kind is MatchKind.COPY  # as d is
-        d.unlink()
-        assert known.match(third).kind is MatchKind.REPLACEMENT
+        assert known.add_unread(a, 9) is one
+        assert (one.mark.offset, known.changed) == (9, True)
+        known.add(b.mark(b.size)).log = b
+        original.unlink()
+        assert known.match(c).kind is MatchKind.COPY  # as the other is
+        other.unlink()
+        assert known.match(c).kind is MatchKind.REPLACEMENT
 
 
 def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -> None:
-    append(
-        tmp_path / "p", b"".join(b'{"id": "%06d", "score": 0.123456}\n' % n for n in range(150_000))
-    )
-    append(tmp_path / "l", b"".join(b'{"id": "%06d"}\n' % n for n in range(150_000)))
+    for name, more in (("p", b', "score": 0.123456'), ("l", b"")):
+        text = b"".join(b'{"id": "%06d"%s}\n' % (n, more) for n in range(150_000))
+        (tmp_path / name).write_bytes(text)
     chosen = FilesSettings(
         predictions=[str(tmp_path / "p")], labels=[str(tmp_path / "l")], follow=False
     )
-    reading = FilesSource(chosen, {})
-    OPENED.append(reading)
+    OPENED.append(reading := FilesSource(chosen, {}))
     came = {"predictions": 0, "labels": 0}
     most = 0
     while batches := reading.read(20_000, 0.0):
@@ -119,31 +116,18 @@ def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -
     assert most < (1 << 20) // 16 - (1 << 20) // 36 + 2
 
 
-def test_a_file_that_is_not_followed_ends_with_its_last_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    append(path, b"1\n2")
-    reading, _ = source(path, follow=False)
-    assert not reading.finished
-    assert drain(reading) == [b"1", b"2"]
-    assert reading.finished
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "b.jsonl"
     with pytest.raises(ConfigError, match=r"files\.records: expected a file, got '.*b\.jsonl'"):
-        source(tmp_path / "b.jsonl", follow=False)
-    reading, _ = source(tmp_path / "b.jsonl")
-    assert drain(reading) == []
-    append(tmp_path / "b.jsonl", b"1\n")
+        source(path, follow=False)
+    reading, clock = source(path)
+    assert (reading.read(10, 0.2), clock.now) == ([], pytest.approx(0.2))
+    append(path, b"1\n2")
     assert drain(reading) == [b"1"]
-
-
-def test_waiting_is_bounded(tmp_path: Path) -> None:
-    append(tmp_path / "a.jsonl", b"")
-    reading, clock = source(tmp_path / "a.jsonl")
-    (opened,) = reading.read(10, 0.2)
-    assert (opened.messages, opened.next["offset"], clock.now) == ([], 0, 0.0)
-    assert reading.read(10, 0.2) == []
-    assert clock.now == pytest.approx(0.2)
+    ending, _ = source(path, follow=False)
+    assert not ending.finished
+    assert drain(ending) == [b"1", b"2"]
+    assert (ending.finished, reading.finished) == (True, False)
 
 
 def rotate(path: Path, count: int) -> None:
@@ -170,7 +154,7 @@ def test_a_reader_that_is_behind_while_numbers_go_up(tmp_path: Path) -> None:
     assert reading.status()[0].lag == 0
 
 
-def test_rotations_after_a_look_at_the_names(
+def test_rotations_at_the_moments_of_looking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -178,58 +162,32 @@ def test_rotations_after_a_look_at_the_names(
     reading, _ = source(path)
     found = drain(reading)
     rng = random.Random(1)
-    original = rotation.rotated_from
-    rotations = 0
+    look, replaced = rotation.rotated_from, FollowedFile._replaced
+    lines = 1
 
-    def rotate_now() -> None:
-        nonlocal rotations
-        rotations += 1
-        rotate(path, rotations)
-        append(path, b"%d\n" % rotations)
+    def rotate_now(share: float = 1) -> None:
+        """Write, move away, and write again."""
+        nonlocal lines
+        if lines < 60 and rng.random() < share:
+            append(path, b"%d\n" % lines)
+            rotate(path, 1 + lines // 2)
+            append(path, b"%d\n" % (lines + 1))
+            lines += 2
 
     def looked(path: Path) -> list[rotation.RotatedFile]:
-        seen = original(path)
-        if rotations < 30 and rng.random() < 0.7:
-            rotate_now()
+        seen = look(path)
+        rotate_now(0.7)
         return seen
 
+    def moved(file: FollowedFile) -> bool:
+        rotate_now(0.3)
+        return replaced(file)
+
     monkeypatch.setattr(followed_file, "rotated_from", looked)
-    while rotations < 30:
-        rotate_now()
+    monkeypatch.setattr(FollowedFile, "_replaced", moved)
+    while lines < 60:
         found += drain(reading)
-    assert found == [b"%d" % n for n in range(rotations + 1)]
-
-
-def test_written_and_moved_away_at_the_moment_of_looking(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.jsonl"
-    append(path, b"1\n")
-    reading, _ = source(path)
-    found = drain(reading)
-    original = FollowedFile._replaced
-    moments = iter([True])
-
-    def replaced(file: FollowedFile) -> bool:
-        if next(moments, False):
-            append(path, b"2\n")
-            rotate(path, 1)
-            append(path, b"3\n")
-        return original(file)
-
-    monkeypatch.setattr(FollowedFile, "_replaced", replaced)
-    assert found + drain(reading) == [b"1", b"2", b"3"]
-
-
-def test_a_file_that_is_gone_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    append(path, b"1\n")
-    positions: dict[str, Position] = {}
-    drain(source(path)[0], positions)
-    path.write_bytes(b"other\n")
-    reading, _ = source(path, positions=positions)
-    assert drain(reading) == [b"other"]
-    assert "not there any more" in reading.status()[0].problem
+    assert found == [b"%d" % n for n in range(lines)]
 
 
 def test_a_long_line_is_bad_and_the_next_ones_are_read(tmp_path: Path) -> None:
@@ -339,15 +297,14 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def test_cut_and_grown_without_a_copy_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    reading, _ = source(path)
-    drain(reading)
-    path.write_bytes(b"")
-    fill(path, 100, 200)
-    assert drain(reading) == lines(100, 200)
-    assert "was cut" in reading.status()[0].problem
+@pytest.mark.parametrize(("restarted", "told"), [(False, "was cut"), (True, "not there any more")])
+def test_what_was_lost_is_reported(log: Log, restarted: bool, told: str) -> None:
+    log.fill(100)
+    log.read("p.jsonl")
+    log.path.write_bytes(b"")
+    log.fill(200)
+    assert log.read("p.jsonl" * restarted) == lines(100, 200)
+    assert told in log.problems[0]
 
 
 def test_compressed_by_zstandard_after_rotation(log: Log) -> None:
@@ -502,32 +459,26 @@ def test_a_fifo_is_not_opened(tmp_path: Path) -> None:
 def test_many_files_need_few_handles_and_linear_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 100
+    count, opened = 100, []
     for n in range(count):
         fill(tmp_path / f"{n}.jsonl", 10 * n, 2)
-    opened = 0
     original = LogFile.__init__
 
     def counted(log: LogFile, path: Path) -> None:
-        nonlocal opened
-        opened += 1
+        opened.append(path)
         original(log, path)
 
     monkeypatch.setattr(LogFile, "__init__", counted)
-    clock = Clock()
     before = len(os.listdir("/proc/self/fd"))
-    chosen = FilesSettings(records=[str(tmp_path / "*.jsonl")])
-    reading = FilesSource(chosen, {}, clock=clock, sleep=clock.sleep, handles=20)
-    OPENED.append(reading)
     positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / "*.jsonl", handles=20)
     assert len(drain(reading, positions)) == 2 * count
     assert len(os.listdir("/proc/self/fd")) - before <= 21
-    assert opened <= 3 * count
-    opened = 0
+    assert len(opened) <= 3 * count
+    opened.clear()
     for _ in range(20):
         clock.now += 2
-        assert drain(reading) == []
-    assert opened == 0
+        assert drain(reading) == opened == []
     fill(tmp_path / "7.jsonl", 100_000, 1)
     clock.now += 2
     assert drain(reading, positions) == lines(100_000, 1)
@@ -561,24 +512,17 @@ def test_many_rotated_files_that_wait_for_a_reader_cost_few_listings(
 
 
 def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    log: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "a.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, _ = source(tmp_path / "*.jsonl")
-    drain(reading, positions)
-    reading.close()
-    path.unlink()
-    fill(tmp_path / "b.jsonl", 0, 60)
-    reading, clock = source(tmp_path / "*.jsonl", positions=positions)
-    assert drain(reading, positions) == []
-    assert any("may be a copy" in status.problem for status in reading.status())
+    log.fill(100)
+    log.read("*.jsonl")
+    log.path.unlink()
+    fill(log.directory / "b.jsonl", 0, 60)
+    assert log.read("*.jsonl") == []
+    assert any("may be a copy" in problem for problem in log.problems)
     assert "may be a copy" in caplog.text
-    fill(tmp_path / "b.jsonl", 60, 50)
-    clock.now += 2
-    assert drain(reading, positions) == lines(100, 10)
-    assert all(not status.problem for status in reading.status())
+    fill(log.directory / "b.jsonl", 60, 50)
+    assert (log.look(), log.problems) == (lines(100, 10), [])
 
 
 def test_a_copy_that_takes_the_name_of_a_file_that_is_read(log: Log) -> None:
