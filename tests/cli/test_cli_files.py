@@ -106,13 +106,13 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
     ("a.csv", b"y,s\nham,1\nspam,2\neggs,3\n", (*HAM, "--positive", "spam"),
      ":4: y: expected 'ham' or the positive label 'spam', got 'eggs'"),
     ("a.csv", b"y,s\nham,1\nx,2\nz,3\n", HAM, "give --positive LABEL"),
-    ("a.feather", b"FEA1....", BINARY, "expected Feather of version 2, which is an Arrow file, got"),
+    ("a.feather", b"FEA1....", BINARY, "expected Feather of version 2, which is an Arrow file, "),
     ("a.arrow", b"ARROW1\0\0" + bytes(99), BINARY, "expected a whole Arrow file, got damage"),
     ("a.arrow", GOOD, BINARY, "expected a whole Arrow file, got damage"),
     ("a.jsonl", b"[1]", P_ANY, "expected a JSON object, got 1"),
     ("a.jsonl", b"\n\n", P_ANY, "expected records, for the names of"),
     # Before the file is read.
-    ("a.jsonl", b"no record", ("--y-pred", "p", "--metrics", "log_loss"), "log_loss needs probabil"),
+    ("a.jsonl", b"no record", ("--y-pred", "p", "--metrics", "log_loss"), "log_loss needs proba"),
 ]  # fmt: skip
 
 
