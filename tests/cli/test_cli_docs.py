@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import re
 import shlex
 import subprocess
@@ -13,72 +10,45 @@ from pathlib import Path
 
 import pytest
 
-from streameval.cli import main
+from tests.support.command_runs import COMMAND, Command
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("command-line.md", "reading-files.md", "saved-states.md", "other-tasks.md")
-"""In the order in which they run, in one directory."""
+PAGES = ("command-line.md", "reading-files.md", "saved-states.md")
+"""In the order in which they run, in one directory; tests/docs/test_pages.py runs others."""
 
-MORE = """\
-{"label": 1, "score": 0.8}
-{"label": 0, "score": 0.7}
-{"label": 1, "score": 0.3}
-{"label": 0, "score": 0.2}
-"""
-
-
-def examples() -> list[tuple[str, str]]:
-    """Each command of the pages with the text under it."""
-    text = "".join((DOCS / page).read_text("utf-8") for page in PAGES)
-    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    return [
-        (command, text)
-        for block in blocks
-        for command, text in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    ]
-
-
-def printed_here(arguments: list[str]) -> str:
-    """What a command prints, run in this process, where it need not be loaded again."""
-    shown = io.BytesIO()
-    with (
-        io.TextIOWrapper(shown, "utf-8", write_through=True) as text,
-        contextlib.redirect_stdout(text),
-        contextlib.redirect_stderr(text),
-    ):
-        code = main(arguments)
-        return shown.getvalue().decode() + (f"[exit code {code}]\n" if code else "")
-
-
-def printed_by_a_shell(line: str, program: Path) -> str:
-    """What a line prints in a shell that finds the program."""
-    environment = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        line, shell=True, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    return done.stdout.decode() + (f"[exit code {done.returncode}]\n" if done.returncode else "")
+MORE = '{"label": 1, "score": 0.8}\n{"label": 0, "score": 0.7}\n'
+MORE += '{"label": 1, "score": 0.3}\n{"label": 0, "score": 0.2}\n'
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the pages are written for a POSIX shell")
 def test_the_pages_print_what_the_commands_print(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "bin" / "streameval"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streameval "$@"\n')
-    program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     Path("more.jsonl").write_text(MORE)
-    ran = 0
-    for line, expected in examples():
-        if line.startswith("cat "):
-            path = Path(line.removeprefix("cat "))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(expected)
-            continue
+    text = "".join((DOCS / page).read_text("utf-8") for page in PAGES)
+    steps = [
+        step
+        for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+        for step in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+    assert len(steps) > 30
+    for line, expected in steps:
         words = shlex.split(line)
-        plain = words[0] == "streameval" and shlex.join(words) == line
-        shown = printed_here(words[1:]) if plain else printed_by_a_shell(line, program)
-        assert shown == expected, line
-        ran += 1
-    assert ran >= 9
+        if words[0] == "cat":
+            Path(words[1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(words[1]).write_text(expected)
+            continue
+        if shlex.join(words) == line and words[0] == "streameval":
+            # Here, where it need not be loaded again.
+            code, out, err = run(*words[1:])
+        else:
+            line = line.replace("streameval", shlex.join(COMMAND), 1)
+            done = subprocess.run(line, shell=True, capture_output=True, text=True)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        # What is skipped or used is said before the report; a gate and reasons after it.
+        ended = f"[exit code {code}]\n" if code else ""
+        said = err.splitlines(keepends=True)
+        assert expected in [
+            "".join([*said[:n], out, *said[n:], ended]) for n in range(len(said) + 1)
+        ], line

@@ -75,16 +75,9 @@ def stream(count: int = 300, seed: int = 1, late: float = 0.1) -> Events:
         minutes = n - (source.randint(1, 120) if source.random() < late else 0)
         label = source.random() < 0.4
         score = round(min(1.0, max(0.0, source.gauss(0.6 if label else 0.4, 0.2))), 2)
-        moment = START + timedelta(minutes=minutes)
-        events.append(
-            {
-                "label": int(label),
-                "score": score,
-                "at": moment.isoformat().replace("+00:00", "Z"),
-                "country": source.choice(["PT", "DE", "FR", "ES"]),
-                "model": source.choice(["a", "b"]),
-            }
-        )
+        at = (START + timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+        about = {"country": source.choice(["PT", "DE", "FR", "ES"]), "model": source.choice("ab")}
+        events.append({"label": int(label), "score": score, "at": at, **about})
     return events
 
 
@@ -214,11 +207,9 @@ def test_several_files_a_pattern_and_stdin_are_one_stream(
     parts = [
         write_jsonl(tmp_path / "part-1.jsonl", events[:100]),
         write_csv(tmp_path / "part-2.csv", events[100:250]),
-        tmp_path / "part-3.jsonl.gz",
+        write_jsonl(tmp_path / "part-3.jsonl.gz", events[250:]),
     ]
-    parts[2].write_bytes(
-        gzip.compress(write_jsonl(tmp_path / "x.jsonl", events[250:]).read_bytes())
-    )
+    parts[2].write_bytes(gzip.compress(parts[2].read_bytes()))
     once = run("evaluate", whole, *BINARY)
     assert once.out == str(evaluated(events, SCORE).report()) + "\n"
     assert run("evaluate", *parts, *BINARY) == once
@@ -271,28 +262,25 @@ def test_positive_takes_the_type_of_the_labels(
     assert (found["task"], found["positive"]) == ("binary", shown)
 
 
-def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
-    run: Command, tmp_path: Path
-) -> None:
-    shares: list[dict[int, float]] = [{0: 1.0}, {1: 0.5, 2: 0.5}, {2: 1.0}, {0: 0.25, 2: 0.75}]
+def test_objects_of_probabilities_whose_labels_are_numbers(run: Command, tmp_path: Path) -> None:
     true = [0, 2, 2, 0]
-    events = [
-        {"y_true": t, "p": {str(label): share for label, share in p.items()}}
-        for t, p in zip(true, shares, strict=True)
-    ]
-    ev = se.Evaluator("multiclass")
-    ev.update_many(true, proba=shares)
+    shares: list[dict[int, float]] = [{0: 1.0}, {1: 0.5, 2: 0.5}, {2: 1.0}, {0: 0.25, 2: 0.75}]
+    events = [{"y_true": t, "p": p} for t, p in zip(true, shares, strict=True)]
+    report = se.Evaluator("multiclass").update_many(true, proba=shares).report()
     result = run("evaluate", write_jsonl(tmp_path / "a.jsonl", events), "--proba", "p")
-    assert result.out.startswith(f"{ev.report()}\n\n")
+    assert result.out.startswith(f"{report}\n\n")
 
 
-def test_help_version_and_metrics(run: Command) -> None:
-    assert own_process("--version") == (
-        0,
-        f"streameval {se.__version__} ({se.backend()} score index)\n"
-        + (f"{slow_because()}\n" if slow_because() else ""),
-        "",
-    )
+def test_help_version_and_metrics(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = f"streameval {se.__version__} ({se.backend()} score index)\n"
+    slow = f"{slow_because()}\n" if slow_because() else ""
+    assert own_process("--version") == (0, version + slow, "")
+    monkeypatch.setenv("STREAMEVAL_BACKEND", "portable")
+    first, second = own_process("--version").out.splitlines()
+    assert first.endswith("(portable score index)")
+    assert second == slow_because("portable", "portable")
+    assert second.endswith("; unset it")
+    assert "pip install" in slow_because("portable", "")
     for command in ("evaluate", "merge", "report", "metrics"):
         assert run(command, "--help").code == 0
         assert command in run("--help").out
@@ -303,30 +291,20 @@ def test_help_version_and_metrics(run: Command) -> None:
     assert "| roc_auc | binary | 0 … 1 | higher |" in run("metrics", "--format", "markdown").out
 
 
-def test_the_version_tells_what_a_slow_backend_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMEVAL_BACKEND", "portable")
-    first, second = own_process("--version").out.splitlines()
-    assert first.endswith("(portable score index)")
-    assert second == slow_because("portable", "portable")
-    assert second.endswith("; unset it")
-    assert "pip install" in slow_because("portable", "")
-
-
 def test_a_large_file_without_compiled_parts(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, other = (
-        write_jsonl(tmp_path / name, binary_events(50)) for name in ("a.jsonl", "b.jsonl")
-    )
-    monkeypatch.setattr(evaluate_command, "slow_because", lambda: "nothing is compiled")
-    assert run("evaluate", path, other, *BINARY).err == ""
-    monkeypatch.setattr(
-        evaluate_command, "_LARGE_BYTES", path.stat().st_size + other.stat().st_size
-    )
-    assert run("evaluate", path, *BINARY).err == ""
-    assert run("evaluate", path, other, *BINARY).err == "streameval: nothing is compiled\n"
-    monkeypatch.setattr(evaluate_command, "slow_because", lambda: "")
-    assert run("evaluate", path, other, *BINARY).err == ""
+    paths = [write_jsonl(tmp_path / name, binary_events(50)) for name in ("a.jsonl", "b.jsonl")]
+    large = sum(path.stat().st_size for path in paths)
+    for said, least, files, expected in (
+        ("nothing is compiled", large + 1, paths, ""),
+        ("nothing is compiled", large, paths[:1], ""),
+        ("nothing is compiled", large, paths, "streameval: nothing is compiled\n"),
+        ("", large, paths, ""),
+    ):
+        monkeypatch.setattr(evaluate_command, "slow_because", lambda said=said: said)
+        monkeypatch.setattr(evaluate_command, "_LARGE_BYTES", least)
+        assert run("evaluate", *files, *BINARY).err == expected
 
 
 OBJECTS = ("--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class")

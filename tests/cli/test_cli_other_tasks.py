@@ -64,15 +64,7 @@ def values(run: Command, command: str) -> dict[str, float]:
     return {name: row["value"] for name, row in json.loads(done.out)["metrics"].items()}
 
 
-def test_numbers_are_scikit_learns(run: Command) -> None:
-    found = values(run, f"{NUMBERS} --metrics mean_absolute_error,r2,median_absolute_error")
-    rows = [line.split(",") for line in Path("n.csv").read_text().splitlines()[1:]]
-    y, p = ([float(row[n]) for row in rows] for n in (0, 1))
-    assert found == {
-        "mean_absolute_error": pytest.approx(reference.mean_absolute_error(y, p), abs=1e-12),
-        "r2": pytest.approx(reference.r2_score(y, p), abs=1e-12),
-        "median_absolute_error": pytest.approx(reference.median_absolute_error(y, p), abs=1e-12),
-    }
+ML = "--task multilabel --y-true"
 
 
 @pytest.mark.parametrize(
@@ -80,30 +72,28 @@ def test_numbers_are_scikit_learns(run: Command) -> None:
     [
         SETS,
         COLUMNS,
-        "evaluate s.csv --task multilabel --y-true y_* --score p_*",
-        "evaluate s.csv --task multilabel --y-true y_* "
-        "--proba spam=p_spam,toxic=p_toxic,ad=p_ad --threshold spam=.5,ad=.5,toxic=0.5",
-        "evaluate s.csv --task multilabel --y-true spam=y_spam,toxic=y_toxic,ad=y_ad --proba p_*",
-        "evaluate s.jsonl --task multilabel --y-true tags --proba scores",
-        "evaluate s.jsonl --task multilabel --y-true tags --proba listed --labels spam,toxic,ad",
-        "evaluate s.csv --task multilabel --y-true tags --label-separator | --proba p_*",
+        f"evaluate s.csv {ML} y_* --score p_*",
+        f"evaluate s.csv {ML} y_* --proba spam=p_spam,toxic=p_toxic,ad=p_ad "
+        "--threshold spam=.5,ad=.5,toxic=0.5",
+        f"evaluate s.csv {ML} spam=y_spam,toxic=y_toxic,ad=y_ad --proba p_*",
+        f"evaluate s.jsonl {ML} tags --proba scores",
+        f"evaluate s.jsonl {ML} tags --proba listed --labels spam,toxic,ad",
+        f"evaluate s.csv {ML} tags --label-separator | --proba p_*",
     ],
 )
 def test_every_form_of_sets_gives_scikit_learns_numbers(run: Command, command: str) -> None:
     found = values(run, f"{command} --metrics f1_micro,hamming_loss,accuracy")
     truth = [[label in true for label in LABELS] for true in SETS_TRUE]
     guess = [[scores[label] >= 0.5 for label in LABELS] for scores in SCORES]
-    assert found == {
-        "f1_micro": pytest.approx(reference.f1_score(truth, guess, average="micro"), abs=1e-12),
-        "hamming_loss": pytest.approx(reference.hamming_loss(truth, guess), abs=1e-12),
-        "accuracy": pytest.approx(reference.accuracy_score(truth, guess), abs=1e-12),
+    theirs = {
+        "f1_micro": reference.f1_score(truth, guess, average="micro"),
+        "hamming_loss": reference.hamming_loss(truth, guess),
+        "accuracy": reference.accuracy_score(truth, guess),
     }
+    assert found == pytest.approx(theirs, abs=1e-12)
 
 
-def test_labels_are_shown_and_a_rule_chooses_their_thresholds(run: Command) -> None:
-    shown = run(*shlex.split(COLUMNS))
-    assert [line.split()[0] for line in shown.out.splitlines() if line.endswith(("5", "0", "8"))]
-    assert all(f"\n{name}" in shown.out for name in (*LABELS, "micro avg", "samples avg"))
+def test_a_rule_chooses_the_thresholds_of_labels(run: Command) -> None:
     best = run(*shlex.split(f"{COLUMNS} --threshold f1 --format json"))
     view = se.evaluate("s.csv", task="multilabel", y_true="y_*", proba="p_*")
     pairs = ",".join(f"{label}={cut.threshold:.6g}" for label, cut in view.thresholds("f1").items())
@@ -114,10 +104,8 @@ def test_labels_are_shown_and_a_rule_chooses_their_thresholds(run: Command) -> N
 
 def test_states_slices_gates_and_pictures_of_numbers(run: Command) -> None:
     gate = "--fail-if 'max_error > 1' --fail-if 'slice.site mean_absolute_error > 1'"
-    done = run(
-        *shlex.split(f"{NUMBERS} --slice site --save all.state --intervals .95 {gate}"),
-        *("--report", "page.html", "--plot", "residuals.svg"),
-    )
+    pictures = "--report page.html --plot residuals.svg"
+    done = run(*shlex.split(f"{NUMBERS} --slice site --intervals .95 {gate} {pictures}"))
     assert done.code == 4
     assert "site=b" in done.out.partition("worst first")[2].splitlines()[3]
     assert "failed: max_error > 1" in done.err
@@ -125,19 +113,14 @@ def test_states_slices_gates_and_pictures_of_numbers(run: Command) -> None:
     assert "max_error" not in done.out
     assert "dotted: no error" in Path("residuals.svg").read_text()
     page = Path("page.html").read_text()
-    assert "Residuals" in page
-    assert "classes" not in page
+    assert ("Residuals" in page, "classes" in page) == (True, False)
     head, *rows = Path("n.csv").read_text().splitlines()
     for name, some in (("a", rows[:80]), ("b", rows[80:])):
         Path(f"{name}.csv").write_text("\n".join([head, *some]) + "\n")
-        saved = run(
-            *shlex.split(NUMBERS.replace("n.csv", f"{name}.csv")), "--save", f"{name}.state"
-        )
-        assert saved.code == 0
-    merged = values(run, "merge a.state b.state")
-    assert merged == values(run, NUMBERS)
-    changed = run("diff", "a.state", "b.state")
-    assert "mean_absolute_error" in changed.out
+        command = f"{NUMBERS.replace('n.csv', f'{name}.csv')} --save {name}.state"
+        assert run(*command.split()).code == 0
+    assert values(run, "merge a.state b.state") == values(run, NUMBERS)
+    assert "mean_absolute_error" in run("diff", "a.state", "b.state").out
 
 
 OF_MODELS = {
@@ -178,43 +161,25 @@ def test_several_processes_count_the_same(
 
 
 # Bad numbers and sets: tests/golden/bad_records.json.
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (
-            "evaluate n.csv --y-true y --y-pred p",
-            "--y-true: expected labels in 'y', got numbers, such as 1.",
-        ),
-        ("evaluate n.csv --y-true y --y-pred p", "true numbers require --task regression; if"),
-        (
-            "evaluate s.csv --task multilabel --y-true tags --y-pred guess",
-            "s.csv:2: tags: expected a list of labels, got the text",
-        ),
-        (
-            "evaluate s.csv --task multilabel --y-true tags --y-pred guess",
-            "of one text give --label-separator",
-        ),
-        (
-            f"{SETS} --labels spam,ad",
-            "tags: expected labels out of ['spam', 'ad'], got 'toxic'",
-        ),
-        (
-            f"{COLUMNS} --labels spam,ad",
-            "s.csv: expected one column for each of --labels, for --y-true 'y_*', got y_spam, y_to",
-        ),
-        (f"{COLUMNS} --threshold spam=.5", "--threshold: expected a threshold of each label, got"),
-        (
-            "evaluate s.csv --task multilabel --y-true p_* --y-pred y_*",
-            "p_spam: expected 0 or 1, or",
-        ),
-        ("predictions n.csv --y-pred p --task regression", "--task regression requires --y-true"),
-        (
-            "evaluate n.csv --y-true y --task regression",
-            "options that name the prediction, got y, p",
-        ),
-        (f"{NUMBERS} --plot roc.svg", "the curve roc is of scores, and a regression has numbers"),
-    ],
-)
+REFUSED = [
+    ("evaluate n.csv --y-true y --y-pred p",
+     "--y-true: expected labels in 'y', got numbers, such as 1."),
+    ("evaluate n.csv --y-true y --y-pred p", "true numbers require --task regression; if"),
+    (f"evaluate s.csv {ML} tags --y-pred guess",
+     "s.csv:2: tags: expected a list of labels, got the text"),
+    (f"{SETS} --labels spam,ad", "tags: expected labels out of ['spam', 'ad'], got 'toxic'"),
+    (f"{COLUMNS} --labels spam,ad",
+     "s.csv: expected one column for each of --labels, for --y-true 'y_*', got y_spam, y_to"),
+    (f"{COLUMNS} --threshold spam=.5", "--threshold: expected a threshold of each label, got"),
+    (f"evaluate s.csv {ML} p_* --y-pred y_*", "p_spam: expected 0 or 1, or"),
+    ("predictions n.csv --y-pred p --task regression", "--task regression requires --y-true"),
+    ("evaluate n.csv --y-true y --task regression",
+     "options that name the prediction, got y, p"),
+    (f"{NUMBERS} --plot roc.svg", "the curve roc is of scores, and a regression has numbers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "message"), REFUSED)
 def test_refusals(run: Command, command: str, message: str) -> None:
     done = run(*shlex.split(command))
     assert done.code in (1, 2), done.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,27 +22,25 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_predictions_are_reported_saved_and_merged(run: Command, path: str) -> None:
-    options = (path, "--score", "p", "--slice", "country")
-    shown = run("predictions", *options, "--intervals", "0.95")
+    def values(*words: str) -> Any:
+        return json.loads(run(*words, "--format", "json").out)
+
+    options = ("predictions", path, "--score", "p", "--slice", "country")
+    shown = run(*options, "--intervals", "0.95")
     assert (shown.code, shown.err) == (0, "")
     for line in ("positive_rate  0.5", "mean_score     0.55", "predicted labels", "country=PT"):
         assert line in shown.out
-    values = json.loads(run("predictions", *options, "--save", "a.state", "--format", "json").out)
-    assert values["predicted_labels"] == {
-        "0": {"value": 0.5, "support": 2},
-        "1": {"value": 0.5, "support": 2},
-    }
-    assert json.loads(run("report", "a.state", "--format", "json").out) == values
+    found = values(*options, "--save", "a.state")
+    assert found["predicted_labels"] == {one: {"value": 0.5, "support": 2} for one in "01"}
+    assert values("report", "a.state") == values("merge", "a.state") == found
     assert se.Predictions.load("a.state")["mean_score"] == 0.55
-    quantile = ("--metrics", "score_quantile:q=.75", "--format", "json")
-    found = json.loads(run("predictions", path, "--score", "p", *quantile).out)
-    assert found["metrics"]["score_quantile:q=0.75"]["value"] == 0.7
+    quantile = values(*options[:4], "--metrics", "score_quantile:q=.75")["metrics"]
+    assert quantile["score_quantile:q=0.75"]["value"] == 0.7
     guessed = run("predictions", path)
     assert guessed.err == "streameval: used, by the names of the columns: --score p\n"
-    several = run("predictions", path, "--y-pred", "label")
-    assert "cat    0.5" in several.out
-    rows = run("predictions", path, "--y-pred", "label", "--format", "csv").out.splitlines()
-    assert "predicted_label,cat,share,0.5,,,,2," in rows
+    several = ("predictions", path, "--y-pred", "label")
+    assert "cat    0.5" in run(*several).out
+    assert "\npredicted_label,cat,share,0.5,,,,2," in run(*several, "--format", "csv").out
 
 
 @pytest.mark.parametrize(
@@ -64,75 +63,60 @@ def test_a_gate(run: Command, path: str, rule: str, code: int, text: str) -> Non
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ("--score p --metrics roc_auc", "roc_auc is about true labels, which predictions do not"),
         ("--score p --per-class", "confusion is about true labels"),
-        ("--score p --top-k 3", "top_k_accuracy is about true labels"),
+        ("--score p --top-k 3", "top_k_accuracy is about true labels, which predictions do not"),
         ("--y-pred label --positive bird", "expected 'cat' or the positive label 'bird'"),
     ],
 )
 def test_what_is_about_labels_is_refused(run: Command, path: str, options: str, text: str) -> None:
     refused = run("predictions", path, *options.split())
-    assert (refused.code, refused.out) == (2, "")
-    assert text in refused.err
+    assert (refused.code, refused.out, text in refused.err) == (2, "", True)
 
 
-def test_drift_of_two_states(run: Command, path: str) -> None:
-    for name, rows in (("now", ROWS * 1), ("before", ROWS.replace(".9,", ".1,"))):
+@pytest.fixture
+def states(run: Command, path: str) -> tuple[str, str]:
+    """Of the file, and of one with another score; and beside them one of labels."""
+    for name, rows in (("now", ROWS), ("before", ROWS.replace(".9,", ".1,"))):
         Path(f"{name}.csv").write_text(rows)
-        run(
-            "predictions",
-            f"{name}.csv",
-            "--score",
-            "p",
-            "--slice",
-            "country",
-            "--save",
-            f"{name}.state",
-        )
-    found = json.loads(run("drift", "now.state", "before.state", "--format", "json").out)
-    p, before = se.Predictions.load("now.state"), se.Predictions.load("before.state")
+        by_country = ("--slice", "country", "--save", f"{name}.state")
+        assert run("predictions", f"{name}.csv", "--score", "p", *by_country).code == 0
+    run("predictions", path, "--y-pred", "label", "--save", "labels.state")
+    return "now.state", "before.state"
+
+
+def test_drift_of_two_states(run: Command, states: tuple[str, str]) -> None:
+    found = json.loads(run("drift", *states, "--format", "json").out)
+    p, before = map(se.Predictions.load, states)
     assert found["drift"] == {name: p.drift(before, name).to_dict() for name in found["drift"]}
-    assert [row["slice"] for row in found["slices"]["rows"]] == [
-        {"country": "PT"},
-        {"country": "SE"},
-    ]
-    table = run("drift", "now.state", "before.state").out
+    countries = [{"country": "PT"}, {"country": "SE"}]
+    assert [row["slice"] for row in found["slices"]["rows"]] == countries
+    table = run("drift", *states).out
     assert table.splitlines()[1].startswith("ks")
     assert "slices that have drifted by ks: 0 of 2" in table
-    assert run("drift", "now.state", "before.state", "--anytime").code == 0
-    several = run("predictions", path, "--y-pred", "label", "--save", "labels.state")
-    assert several.code == 0
+    assert run("drift", *states, "--anytime").code == 0
     refused = run("drift", "labels.state", "before.state")
     assert refused.code == 2
     assert refused.err.startswith("streameval: ks compares scores of binary tasks")
 
 
-def test_a_picture_of_drift(run: Command, path: str) -> None:
-    options = ("--score", "p", "--slice", "country", "--save")
-    run("predictions", path, *options, "now.state")
-    Path("before.csv").write_text(ROWS.replace(".9,", ".1,"))
-    run("predictions", "before.csv", *options, "before.state")
-    drawn = ("--plot", "a.svg", "--report", "a.html")
-    plain = run("drift", "now.state", "before.state")
-    found = run("drift", "now.state", "before.state", *drawn)
-    assert (found.code, found.out, found.err) == (0, plain.out, "")
+def test_a_picture_of_drift(run: Command, states: tuple[str, str]) -> None:
+    plain = run("drift", *states)
+    assert run("drift", *states, "--plot", "a.svg", "--report", "a.html") == plain
+    assert plain.err == ""
     assert "before.state (4)" in Path("a.svg").read_text()
     report = Path("a.html").read_text()
-    assert report.count("<figure>") == 1
-    assert report.count("<table") == 1
+    assert (report.count("<figure>"), report.count("<table")) == (1, 1)
     of_ks = se.Predictions.load("now.state").drift("before.state", "ks")
     assert f"<figcaption>Drift of the scores: ks {of_ks}</figcaption>" in report
-    run("predictions", path, "--y-pred", "label", "--save", "labels.state")
     assert run("drift", "labels.state", "labels.state", "--plot", "b.png").code == 0
     assert Path("b.png").read_bytes().startswith(b"\x89PNG")
     se.Predictions().save("none.state")
     nothing = run("drift", "now.state", "none.state", "--plot", "c.svg", "--report", "c.html")
     assert (nothing.code, Path("c.svg").exists()) == (1, False)
-    assert nothing.err == (
-        "streameval: --plot drift: expected events on both sides, got the reference has no events\n"
-    )
+    lacking = "expected events on both sides, got the reference has no events"
+    assert nothing.err == f"streameval: --plot drift: {lacking}\n"
     assert "<table" in Path("c.html").read_text()
-    assert run("drift", "now.state", "before.state", "--plot", "a.gif").code == 2
+    assert run("drift", *states, "--plot", "a.gif").code == 2
     # A state alone has no such picture.
     refused = run("report", "now.state", "--plot", "drift.svg")
     assert (refused.code, "a file that is named as one of" in refused.err) == (2, True)

@@ -12,8 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +63,10 @@ def start(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def counted() -> int:
     """What other processes see of a run's store; -1 before there is one."""
     try:
-        store = read_store("streameval.db")
+        with closing(read_store("streameval.db")) as store:
+            return store.counters().get("events", 0)
     except StoreError:
         return -1
-    try:
-        return store.counters().get("events", 0)
-    finally:
-        store.close()
 
 
 def wait_until(condition: Any) -> None:
@@ -79,6 +75,12 @@ def wait_until(condition: Any) -> None:
             return
         time.sleep(0.02)
     raise AssertionError("it did not come to pass in time")
+
+
+def ran(command: Command, *options: str) -> Result:
+    result = command("run", "run.toml", "--until-end", *options)
+    assert result.code == 0, result.err
+    return result
 
 
 def metrics_of_store(command: Command) -> Any:
@@ -121,26 +123,21 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("option", "value", "message"),
     [
-        (["--set", "evaluator.threshold=high"], "evaluator.threshold"),
-        (["--set", "window.0.pane=5m"], "window"),
-        (["--set", "evaluator.metrics=['kappa_temporal']"], "kappa_temporal"),
-        (
-            ["--set", "evaluator.metrics=['zzz']"],
-            "'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
-        ),
-        (["--listen", "nowhere"], "serve.listen"),
-        (["--store", "none/run.db"], "store: expected a file in a directory that is there, got n"),
+        ("--set", "evaluator.threshold=high", "evaluator.threshold"),
+        ("--set", "window.0.pane=5m", "window"),
+        ("--set", "evaluator.metrics=['zzz']", "'zzz'; streameval.metrics.METRICS and `streameval"),
+        ("--listen", "nowhere", "serve.listen"),
+        ("--store", "none/run.db", "store: expected a file in a directory that is there, got n"),
     ],
 )
 def test_a_bad_configuration_is_one_line(
-    command: Command, arguments: list[str], message: str
+    command: Command, option: str, value: str, message: str
 ) -> None:
-    result = command("run", "run.toml", "--check", *arguments)
-    assert (result.code, result.out) == (2, "")
+    result = command("run", "run.toml", "--check", option, value)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert message in result.err
-    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -162,45 +159,32 @@ def test_an_invalid_secret_is_refused_before_anything_is_made(
 
 
 def test_a_changed_threshold_holds_for_every_event(here: Path, command: Command) -> None:
-    rows = stream(300)
+    rows, changed = stream(300), ("--set", "evaluator.threshold=0.7")
     write("events.jsonl", rows[:200])
-    assert command("run", "run.toml", "--until-end").code == 0
+    ran(command)
     write("events.jsonl", rows)
-    result = command("run", "run.toml", "--until-end", "--set", "evaluator.threshold=0.7")
-    assert result.code == 0, result.err
-    assert "evaluator.threshold: 0.7: the counts of labels are derived exactly" in result.err
-    again = command(
-        "run", "run.toml", "--until-end", "--set", "evaluator.threshold=0.7", "--store", "new.db"
-    )
-    assert again.code == 0, again.err
-    changed = exported(command, here / "changed")
-    os.replace("new.db", "streameval.db")
-    assert changed == exported(command, here / "begun")
+    derived = "evaluator.threshold: 0.7: the counts of labels are derived exactly"
+    assert derived in ran(command, *changed).err
+    ran(command, *changed, "--store", "new.db")
+    assert exported(command, here / "a") == exported(command, here / "b", store="new.db")
 
 
 DAY = {"name": "day", "length": "24h"}
 
 
-def logged(result: Result) -> str:
-    """The log without its times."""
-    return "".join(line.partition(" INFO ")[2] + "\n" for line in result.err.splitlines())
-
-
 def test_new_parts_begin_in_an_old_store(here: Path, command: Command) -> None:
     rows = stream(300)
     write("events.jsonl", rows[:200])
-    assert command("run", "run.toml", "--until-end").code == 0
+    ran(command)
     before = dump()
     configure(evaluator={"slices": ["country", "device"]}, window=[*RUN["window"], DAY])
     check = command("run", "run.toml", "--check")
     assert check.code == 0, check.err
-    assert "# store streameval.db: window 'day' begins now: it holds what is read" in check.out
-    assert "# store streameval.db: slice 'device' begins now: it holds what is read" in check.out
+    for part in ("window 'day'", "slice 'device'"):
+        assert f"# store streameval.db: {part} begins now: it holds what is read" in check.out
     assert dump() == before
     write("events.jsonl", rows)
-    result = command("run", "run.toml", "--until-end")
-    assert result.code == 0, result.err
-    assert "window 'day' begins now" in logged(result)
+    assert "window 'day' begins now" in ran(command).err
     report = command("store", "report", "streameval.db").out
     assert "window all, slice device since 20" in report
     assert "window day, since 20" in report
@@ -209,68 +193,57 @@ def test_new_parts_begin_in_an_old_store(here: Path, command: Command) -> None:
     assert shown["day"]["metrics"] == expected(rows[200:]).report().to_dict()["metrics"]
     assert "since" not in shown["all"]
     assert shown["day"]["since"] <= shown["all"]["slices_since"]["device"]
-    again = command("run", "run.toml", "--until-end")
-    assert (again.code, "begins" in again.err) == (0, False)
+    assert "begins" not in ran(command).err
 
 
 def test_what_is_removed_is_dropped_only_when_confirmed(here: Path, command: Command) -> None:
     write("events.jsonl", stream(50))
-    assert command("run", "run.toml", "--until-end").code == 0
+    ran(command)
     before = dump()
     configure(evaluator={"slices": []}, window=[{"name": "all"}])
+    options = ("--drop", "slice.country", "--drop", "window.recent")
     refused = command("run", "run.toml", "--until-end")
-    assert refused.code == 2
-    assert refused.err.rstrip("\n").endswith(
+    assert refused.err.endswith(
         "streameval.db: slice 'country' and its 2 values and window 'recent' and its 1 states "
-        "would be dropped; to confirm, add --drop slice.country --drop window.recent"
+        f"would be dropped; to confirm, add {' '.join(options)}\n"
     )
-    assert refused.err.count("\n") == 1
-    half = command("run", "run.toml", "--until-end", "--drop", "slice.country")
-    assert half.code == 2
+    half = command("run", "run.toml", "--until-end", *options[:2])
     assert "to confirm, add --drop window.recent" in half.err
-    assert dump() == before
-    check = command("run", "run.toml", "--check", "--drop", "slice.country")
+    assert [(one.code, one.err.count("\n")) for one in (refused, half)] == [(2, 1)] * 2
+    check = command("run", "run.toml", "--check", *options[:2])
     assert "slice 'country' and its 2 values would be dropped\n" in check.out
     assert "would be dropped; needs --drop window.recent\n" in check.out
-    options = ["--drop", "slice.country", "--drop", "window.recent"]
-    result = command("run", "run.toml", "--until-end", *options)
-    assert result.code == 0, result.err
-    assert "dropped: window 'recent' and its 1 states" in result.err
+    assert dump() == before
+    assert "dropped: window 'recent' and its 1 states" in ran(command, *options).err
     found = json.loads(command("store", "report", "streameval.db", "--format", "json").out)
     assert list(found) == ["all"]
-    # The options may stay where they are.
-    assert command("run", "run.toml", "--until-end", *options).code == 0
+    ran(command, *options)  # they may stay where they are
 
 
 def test_a_removal_requires_a_confirmation_on_a_terminal(
     here: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("events.jsonl", stream(50))
-    assert command("run", "run.toml", "--until-end").code == 0
+    ran(command)
     before = dump()
     configure(evaluator={"slices": []})
     for answer, code in ((b"n\n", 2), (b"y\n", 0)):
         terminal, end = pty.openpty()
         os.write(terminal, answer)
-        screen, typed, said = (
-            open(one, mode, buffering)  # noqa: SIM115
-            for one, mode, buffering in ((terminal, "rb", 0), (end, "r", 1), (os.dup(end), "w", 1))
-        )
-        with screen:
-            with typed, said, monkeypatch.context() as patch:
+        with open(end, buffering=1) as typed, open(os.dup(end), "w", 1) as said:
+            with monkeypatch.context() as patch:
                 patch.setattr(sys, "stdin", typed)
                 patch.setattr(sys, "stderr", said)
                 assert command("run", "run.toml", "--until-end").code == code
             heard = b""
             while b"slice 'country' and its 2 values will be dropped: go on? [y/N]" not in heard:
-                heard += screen.read(10_000)
+                heard += os.read(terminal, 10_000)
+        os.close(terminal)
         assert (dump() == before) == (code == 2)
 
 
 MEANINGS = {
-    "evaluator.task='multiclass'; fields={y_pred='label'}": (
-        "evaluator.task: streameval.db was begun with "
-    ),
+    "evaluator.task='multiclass'; fields={y_pred='label'}": "evaluator.task: streameval.db was beg",
     "evaluator.positive=0": "evaluator.positive: ",
     "fields.weight='w'": "fields.weight: streameval.db was begun with 'false'",
     "fields.y_pred='label'": "fields.y_pred: ",
@@ -286,7 +259,7 @@ def test_what_changes_the_meaning_of_events_is_refused(here: Path, command: Comm
     rows.insert(0, {**rows[0], "time": "2026-01-01T00:20:00Z"})
     write("events.jsonl", rows)
     configure(fields=JOINED["fields"])
-    assert command("run", "run.toml", "--until-end").code == 0
+    ran(command)
     before = dump()
     for number, (option, said) in enumerate(MEANINGS.items()):
         pairs = [part for one in option.split("; ") for part in ("--set", one)]
@@ -300,64 +273,49 @@ def test_what_changes_the_meaning_of_events_is_refused(here: Path, command: Comm
 
 def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command: Command) -> None:
     write("events.jsonl", stream(200))
-    assert command("run", "run.toml", "--until-end").code == 0
+    ran(command)
     whole = dump()
     changed = ["--set", "evaluator.slices=['country', 'id']", "--set", "evaluator.threshold=0.7"]
-    done = subprocess.run(
-        [
-            # After the states of the second window.
-            *(sys.executable, "-m", "tests.crash.killed_at", "states changed", "2"),
-            *("run", here / "run.toml", "--until-end", *changed),
-            *("--store", here / "streameval.db"),
-        ],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        check=False,
-    )
+    # After the states of the second window.
+    killed = [sys.executable, "-m", "tests.crash.killed_at", "states changed", "2"]
+    here_ = ["run", here / "run.toml", "--until-end", "--store", here / "streameval.db"]
+    tests = Path(__file__).parents[2]
+    done = subprocess.run([*killed, *here_, *changed], cwd=tests, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert dump() == whole
-    result = command("run", "run.toml", "--until-end", *changed)
-    assert result.code == 0, result.err
+    ran(command, *changed)
     assert dump() != whole
-
-
-def test_the_log_is_one_line_a_record(here: Path, command: Command) -> None:
-    odd = "ev\nents\x1b[31m.jsonl"
-    configure(files={"records": [odd]})
-    write(odd, [])
-    result = command("run", "run.toml", "--until-end")
-    assert result.code == 0, result.err
-    for line in result.err.splitlines():
-        assert line.startswith("20")
-        assert line.isprintable()
 
 
 def test_posted_events_are_counted_through_a_kill(here: Path, command: Command) -> None:
     """What was answered with success is counted, once, whatever comes between."""
-    configure(**POSTED, fields=JOINED["fields"], join={"wait": "24h"})
+    configure(**{**JOINED, **POSTED, "join": {"wait": "24h"}})
     rows = stream(40)
-    for number in range(2):
+    for some in (rows[:20], rows[20:]):
         with start() as process:
             address = listening(process)
-            some = rows[number * 20 : number * 20 + 20]
             for prediction, label in zip(predictions_of(some), labels_of(some), strict=True):
                 post(address, "predictions", prediction)
                 post(address, "labels", label)
-            if number == 1:
-                wait_until(lambda: counted() == 40)
-                # What is shown follows what is stored.
-                wait_until(partial(shows, address, 40))
-                process.send_signal(signal.SIGINT)
-                assert process.wait() == 0
-            else:
+            if some == rows[:20]:
                 process.kill()
+                continue
+            wait_until(lambda: counted() == 40)
+            # What is shown follows what is stored.
+            wait_until(lambda: supported(address) == 40)  # noqa: B023
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == 0
     assert metrics_of_store(command) == expected(rows).report().to_dict()["metrics"]
 
 
-def shows(address: str, support: int) -> bool:
-    with urllib.request.urlopen(f"{address}api/report") as answer:
-        shown: int = json.load(answer)["report"]["metrics"]["accuracy"]["support"]
-        return shown == support
+def asked(url: str) -> Any:
+    with urllib.request.urlopen(url) as answer:
+        return json.load(answer)
+
+
+def supported(address: str) -> int:
+    support: int = asked(f"{address}api/report")["report"]["metrics"]["accuracy"]["support"]
+    return support
 
 
 def listening(process: subprocess.Popen[bytes]) -> str:
@@ -369,11 +327,8 @@ def listening(process: subprocess.Popen[bytes]) -> str:
 
 
 def post(address: str, kind: str, record: dict[str, Any]) -> None:
-    request = urllib.request.Request(
-        f"{address}v1/{kind}",
-        json.dumps(record).encode(),
-        {"Content-Type": "application/x-ndjson"},
-    )
+    json_lines = {"Content-Type": "application/x-ndjson"}
+    request = urllib.request.Request(f"{address}v1/{kind}", json.dumps(record).encode(), json_lines)
     with urllib.request.urlopen(request) as answer:
         assert answer.status in (200, 202)
 
@@ -393,9 +348,8 @@ def test_sighup_reads_the_configuration_again(here: Path) -> None:
             found.append(process.stderr.readline().decode())
         return found
 
-    def alerts() -> Any:
-        with urllib.request.urlopen(f"{address}api/alerts") as answer:
-            return json.load(answer)["alerts"]
+    def alerts() -> list[str]:
+        return [alert["name"] for alert in asked(f"{address}api/alerts")["alerts"]]
 
     configure(**POSTED)
     with start() as process:
@@ -408,12 +362,12 @@ def test_sighup_reads_the_configuration_again(here: Path) -> None:
         ):
             (line,) = reread(process, **changes)
             assert line.endswith(f"configuration read: {told}\n")
-            wait_until(lambda: [alert["name"] for alert in alerts()] == names)  # noqa: B023
+            wait_until(lambda: alerts() == names)  # noqa: B023
         (line,) = reread(process, alert=[LOW])
         (line,) = reread(process, alert=[{**LOW, "bellow": 1}])
         assert "the configuration was not taken over, nothing has changed: " in line
         assert "alert[0].bellow: expected a key" in line
-        assert [alert["name"] for alert in alerts()] == ["low"]
+        assert alerts() == ["low"]
         window = [*RUN["window"], DAY]
         (line,) = reread(process, alert=[LOW], window=window, http={"max_line_bytes": 20})
         assert line.endswith("configuration read: http.max_line_bytes\n")

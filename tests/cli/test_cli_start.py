@@ -12,21 +12,13 @@ import pytest
 from tests.support.command_runs import Command
 
 # Packages of extras, and modules of the standard library that only a run needs.
-OPTIONAL = {
-    "confluent_kafka",
-    "starlette",
-    "uvicorn",
-    "prometheus_client",
-    "plotly",
-    "pyarrow",
-    "pandas",
-    "river",
-    "sklearn",
-    "matplotlib",
-}
+OPTIONAL = {"confluent_kafka", "starlette", "uvicorn", "prometheus_client", "plotly"}
+OPTIONAL |= {"pyarrow", "pandas", "river", "sklearn", "matplotlib"}
 OF_A_RUN = {"sqlite3", "http.client", "tomllib", "streameval.service"}
+SERVING = {"streameval.service.run.service", "http.client"}
 OF_HELP = {"rich.markdown", "rich.progress"}
-EVERY_COMMAND = {"evaluate", "compare", "states", "catalogue", "run", "store", "init", "demo"}
+OF_MODULE = {name: name for name in ("evaluate", "compare", "init", "demo")}
+EVERY_COMMAND = {*OF_MODULE, "states", "catalogue", "run", "store"}
 
 # A child for each command line. What is imported before the helps is what all of these import, and
 # no test looks for it.
@@ -63,29 +55,16 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return {line: set(modules) for line, _, modules in shown}
 
 
-def commands(modules: set[str]) -> set[str]:
-    """Those of the commands' own modules that are loaded."""
-    return {name for name in EVERY_COMMAND if f"streameval.cli.{name}" in modules}
-
-
-def test_the_version_loads_no_command(loaded: dict[str, set[str]]) -> None:
-    modules = loaded["--version"]
-    assert not modules & (OPTIONAL | OF_A_RUN | {"typer", "rich"})
-    assert "streameval.cli.app" not in modules
-
-
 @pytest.mark.parametrize(
     ("line", "own", "without"),
     [
+        ("--version", set(), OF_A_RUN | {"typer", "rich", "streameval.cli.app"}),
         ("evaluate a.csv --y-pred p", {"evaluate"}, OF_A_RUN | OF_HELP),
-        ("evaluate --help", {"evaluate"}, OF_A_RUN),
-        ("compare --help", {"compare"}, OF_A_RUN),
-        ("merge --help", {"states"}, OF_A_RUN),
-        ("metrics --help", {"catalogue"}, OF_A_RUN),
-        ("init --help", {"init"}, OF_A_RUN),
-        ("demo --help", {"demo"}, OF_A_RUN),
-        ("run --help", {"run"}, {"streameval.service.run.service", "http.client"}),
-        ("store --help", {"store"}, {"streameval.service.run.service", "http.client"}),
+        *(
+            (f"{command} --help", {module}, OF_A_RUN)
+            for command, module in {**OF_MODULE, "merge": "states", "metrics": "catalogue"}.items()
+        ),
+        *((f"{command} --help", {command}, SERVING) for command in ("run", "store")),
         ("--help", EVERY_COMMAND, set()),
     ],
 )
@@ -94,9 +73,9 @@ def test_a_command_loads_that_command(
 ) -> None:
     modules = loaded[line]
     assert not modules & (OPTIONAL | without)
-    assert commands(modules) == own
-    if line != "--help":
-        assert not {name for name in modules if name.startswith("streameval.service.http")}
+    assert {name for name in EVERY_COMMAND if f"streameval.cli.{name}" in modules} == own
+    served = {name for name in modules if name.startswith("streameval.service.http")}
+    assert line == "--help" or not served
 
 
 GROUPS = ["", "store"]
@@ -115,6 +94,7 @@ def test_a_group_alone_prints_its_help(run: Command, group: str) -> None:
     assert alone == run(*group.split(), "--help")
     assert (alone.code, alone.err) == (0, "")
     assert alone.out.startswith(f"Usage: streameval {group}".rstrip())
+    assert "..." not in alone.out.partition("Commands:")[2]  # no summary is cut
 
 
 def test_a_command_alone_names_in_one_line_what_it_requires(run: Command) -> None:

@@ -80,33 +80,6 @@ def test_a_wrong_unit_of_times_is_refused(
     assert not (tmp_path / "state").exists()
 
 
-WINDOW_NOTES = [
-    ("last:50", {"kind": "last", "n": 50}),
-    (
-        "panes:1h/5m,lateness=10m,retain=7d",
-        {"kind": "panes", "length": "1h", "pane": "5m", "lateness": "10m", "retain": "7d"},
-    ),
-    ("fading:6h", {"kind": "fading", "half_life": "6h"}),
-    ("fading:1000", {"kind": "fading", "half_life": 1000}),
-]
-
-
-@pytest.mark.parametrize(("text", "note"), WINDOW_NOTES)
-def test_json_names_the_window(
-    run: Command, tmp_path: Path, text: str, note: dict[str, object]
-) -> None:
-    path, state = write_jsonl(tmp_path / "a.jsonl", stream(20)), tmp_path / "a.state"
-    task = "binary" if ":1" in text else "multiclass"
-    fields = ["--y-true", "label", "--task", task]
-    fields += [] if "n" in note or note.get("half_life") == 1000 else ["--time", "at"]
-    fields += ["--score", "score"] if task == "binary" else ["--y-pred", "label"]
-    asked = ["--window", text, "--save", state, "--format", "json"]
-    values = json.loads(run("evaluate", path, *fields, *asked).out)
-    assert (values["window"], values["task"]) == (note, task)
-    for command in ("report", "merge"):
-        assert json.loads(run(command, state, "--format", "json").out)["window"] == note
-
-
 def test_one_slice_from_every_kind_of_file(run: Command, tmp_path: Path) -> None:
     events = [
         {"y_true": y, "p": 1, "v": v}
@@ -163,98 +136,51 @@ def test_a_nested_slice_may_be_missing_with_the_object_around_it(
 PANES = (*FIELDS, *TIME, "--window", "panes:5h/1h,lateness=10m,retain=6h")
 
 
-def test_tables_and_json_show_arrivals_series_and_slices(run: Command, tmp_path: Path) -> None:
+def test_json_has_the_window_arrivals_series_and_slices(run: Command, tmp_path: Path) -> None:
+    """Tables of them are in docs/command-line.md."""
     events = stream(late=0.3)
     path = write_jsonl(tmp_path / "a.jsonl", events)
     # roc_auc is all that is reported, so the slices are compared by it.
     named = ("--series", "accuracy", "--worst", "2", "--metrics", "roc_auc", "--max-slices", "5")
-    result = run("evaluate", path, *PANES, *SLICES, *named)
     window = se.Panes("5h", pane="1h", lateness="10m", retain="6h")
     ev = evaluated(events, window=window, slices=DIMENSIONS, max_slices=5)
-    report, arrivals, series, slices = result.out.split("\n\n")
-    assert report == str(ev.report(["roc_auc"]))
-    counts, panes = ev.arrivals, ev.series("accuracy")
-    assert min(counts.values()) > 0
-    assert arrivals == (
-        f"arrivals: {counts['on_time']} on time, {counts['late_kept']} late and kept, "
-        f"{counts['late_dropped']} late and dropped"
-    )
-    lines = series.splitlines()
-    assert lines[0] == "accuracy of each pane"
-    assert lines[1].split()[:4] == ["start", "end", "accuracy", "support"]
-    assert [line.split(None, 4)[:4] for line in lines[2:]] == [
-        [row.start, row.end, f"{row.value:.10g}", str(row.support)] for row in panes
-    ]
-    worst = ev.slice_report("roc_auc", worst=2)
-    assert slices.startswith(f"slices by roc_auc, worst first\n{worst}\n")
     values = json.loads(run("evaluate", path, *PANES, *SLICES, *named, "--format", "json").out)
-    assert values["arrivals"] == counts
+    assert values["window"] == ev.report().to_dict()["window"]
+    assert values["arrivals"] == ev.arrivals
+    assert min(ev.arrivals.values()) > 0
+    worst = ev.slice_report("roc_auc", worst=2)
     assert values["slices"] == json.loads(json.dumps(worst.to_dict()))
     assert values["slices_overflowed"] == ev.slices_overflowed > 0
     assert values["series"]["metric"] == "accuracy"
     assert [
         (one["start"], one["end"], one["value"], one["support"])
         for one in values["series"]["panes"]
-    ] == [(row.start, row.end, row.value if row.support else None, row.support) for row in panes]
+    ] == [
+        (row.start, row.end, row.value if row.support else None, row.support)
+        for row in ev.series("accuracy")
+    ]
 
 
 def test_fairness_between_the_groups_of_a_slice(run: Command, tmp_path: Path) -> None:
+    """Tables and CSV of it are in docs/fairness.md."""
     events = stream()
     path, state = write_jsonl(tmp_path / "a.jsonl", events), str(tmp_path / "a.state")
     ev = evaluated(events, slices=DIMENSIONS, metrics=["f1", "accuracy"])
-    report = ev.fairness(("country", "model"), level=0.9)
     chosen = ("--fairness", "model+country", "--intervals", "0.9")
     command = ("evaluate", path, *FIELDS, *SLICES, "--metrics", "f1", "--save", state, *chosen)
-    table = run(*command)
-    assert f"fairness between 8 groups by country+model\n{report}" in table.out
-    saved = run("report", state, *chosen, "--format", "json")
-    values = json.loads(saved.out)["fairness"]
+    assert "\nfairness between 8 groups by country+model\n" in run(*command).out
+    values = json.loads(run("report", state, *chosen, "--format", "json").out)["fairness"]
+    report = ev.fairness(("country", "model"), level=0.9)
     assert values == {"country+model": json.loads(report.to_json())}
-    lines = run("report", state, *chosen, "--format", "csv").out.splitlines()
-    (row,) = (line for line in lines if "equalized_odds_ratio" in line)
-    odds = report.by_name["equalized_odds_ratio"]
-    ends = f"{odds.value!r},{odds.interval.low!r},{odds.interval.high!r},mover_r of wilson"
-    assert row == f"fairness,country+model,equalized_odds_ratio,{ends},300,"
-    assert "<h2>Fairness between 4 groups by country</h2>" in run(
-        "report", state, "--fairness", "country", "--min-support", "1", "--format", "html"
-    ).out  # fmt: skip
+    large = ("--fairness", "country", "--min-support", "1", "--format", "html")
+    heading = "<h2>Fairness between 4 groups by country</h2>"
+    assert heading in run("report", state, *large).out
     wrong = run("report", state, "--fairness", "models")
     assert wrong.code == 2
     assert "slices that are kept: country, country+model, got 'models'" in wrong.err
-    named = run("evaluate", path, "--y-true", "country", "--y-pred", "country", "--slice", "model",
-                "--fairness", "model:label=PT")  # fmt: skip
+    labels = ("--y-true", "country", "--y-pred", "country", "--slice", "model")
+    named = run("evaluate", path, *labels, "--fairness", "model:label=PT")
     assert "predictive_equality_ratio" in named.out
-
-
-def test_a_pane_without_a_value_has_a_reason(run: Command, tmp_path: Path) -> None:
-    events = stream(10, late=0)
-    for event in events[:5]:
-        event["label"] = 1
-    path = write_jsonl(tmp_path / "a.jsonl", events)
-    options = (*FIELDS, *TIME, "--window", "panes:10m/5m", "--series", "roc_auc")
-    first = json.loads(run("evaluate", path, *options, "--format", "json").out)["series"]["panes"][
-        0
-    ]
-    assert first["value"] is None
-    assert first["reason"]
-    assert first["reason"] in run("evaluate", path, *options).out
-
-
-def test_markdown(run: Command, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [*stream(), {**stream()[-1], "country": "a|b"}])
-    options = ("--series", "f1", *SLICES, "--min-support", "40")
-    out = run("evaluate", path, *PANES, *options, "--format", "markdown").out
-    assert "\n\n**f1 of each pane**\n\n| start | end | f1 | support |\n| --- |" in out
-    assert "\n\n**slices by f1, worst first**\n\n| slice | f1 | support |\n" in out
-    assert "left out for less support: " in out
-    assert "| country=a\\|b |" not in out
-    out = run("evaluate", path, *PANES, "--slice", "country", "--format", "markdown").out
-    assert "| country=a\\|b | 1 | 1 |\n" in out
-    options = ("--slice", "country", "--max-slices", "2", "--format", "markdown")
-    assert (
-        " times an event went into a slice (other), as the limit was reached"
-        in run("evaluate", path, *PANES, *options).out
-    )
 
 
 def test_a_table_of_very_many_slices_is_cut_and_says_so(run: Command, tmp_path: Path) -> None:
@@ -273,72 +199,39 @@ def test_a_table_of_very_many_slices_is_cut_and_says_so(run: Command, tmp_path: 
     )
 
 
-def test_no_events_make_an_empty_table(run: Command, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [])
-    result = run("evaluate", path, *PANES, *SLICES, "--series", "f1", "--worst", "3")
-    assert result.code == 0
-    assert "slices by f1, worst first" in result.out
-    assert result.out.splitlines()[-1].split()[:3] == ["total", "nan", "0"]
-    values = json.loads(run("evaluate", path, *PANES, *SLICES, "--format", "json").out)
-    assert values["slices"]["slices"] == []
-    assert values["slices"]["total"]["value"] is None
-
-
 def test_fading_shows_slices_of_any_support_and_what_came_too_late(
     run: Command, tmp_path: Path
 ) -> None:
-    events = [{**event, "country": "PT"} for event in stream(100, late=0)]
-    events[0]["country"] = "DE"
-    old = {**events[0], "at": "2020-01-01T00:00:00Z"}
-    path = write_jsonl(tmp_path / "a.jsonl", [*events, old])
+    events = stream(100, late=0)
+    events = [{**event, "country": "PT" if n else "DE"} for n, event in enumerate(events)]
+    path = write_jsonl(tmp_path / "a.jsonl", [*events, {**events[0], "at": "2020-01-01T00:00Z"}])
     options = (*FIELDS, *TIME, "--window", "fading:10m", "--slice", "country")
-    result = run("evaluate", path, *options)
-    assert "\n\narrivals: 1 too late to have any weight\n\n" in result.out
-    assert "\ncountry=DE" in result.out
+    shown = run("evaluate", path, *options).out
+    assert "\n\narrivals: 1 too late to have any weight\n\n" in shown
+    assert "\ncountry=DE" in shown
     assert "country=DE" not in run("evaluate", path, *options, "--min-support", "1").out
 
 
 def test_saved_states_show_what_evaluate_showed(run: Command, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", stream())
-    state = tmp_path / "a.state"
+    path, state = write_jsonl(tmp_path / "a.jsonl", stream()), tmp_path / "a.state"
+    # Metrics of series and slices are kept beside those of the report.
     shown = ("--series", "f1", "--worst", "3", "--min-support", "8", "--by", "recall")
+    shown = (*shown, "--metrics", "roc_auc")
     whole = run("evaluate", path, *PANES, *SLICES, *shown, "--save", state)
     assert whole.code == 0
-    assert run("report", state, *shown) == whole
-    assert run("merge", state, *shown) == whole
-    as_json = (*shown, "--format", "json")
-    assert (
-        run("report", state, *as_json).out == run("evaluate", path, *PANES, *SLICES, *as_json).out
-    )
-    one = json.loads(run("report", state, "--slice", "country", "--format", "json").out)["slices"]
+    for command in ("report", "merge"):
+        assert run(command, state, *shown) == whole._replace(err="")
+
+    def slices(*options: str) -> Any:
+        return json.loads(run("report", state, "--format", "json", *options).out)["slices"]
+
+    one = slices("--slice", "country")
     assert {tuple(row["slice"]) for row in one["slices"]} == {("country",)}
     assert one["below_support"] == 0
-    few = ("--slice", "country", "--min-support", "70", "--format", "json")
-    some = json.loads(run("report", state, *few).out)["slices"]
+    some = slices("--slice", "country", "--min-support", "70")
     assert len(some["slices"]) + some["below_support"] == 4
     assert some["below_support"] > 0
-    both = run("report", state, "--slice", "country,country+model", "--format", "json").out
-    assert both == run("report", state, "--format", "json").out
-
-
-def test_metrics_of_series_and_slices_are_kept_beside_those_of_the_report(
-    run: Command, tmp_path: Path
-) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", stream())
-    state = tmp_path / "a.state"
-    options = (*SLICES, "--by", "recall", "--series", "brier_score", "--metrics", "roc_auc")
-    result = run("evaluate", path, *PANES, *options, "--save", state)
-    assert result.out.splitlines()[1].startswith("roc_auc ")
-    assert "slices by recall" in result.out
-    assert "brier_score of each pane" in result.out
-    assert run("report", state, "--series", "recall").code == 0
-
-
-def test_a_metric_of_the_order_of_events(run: Command, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", stream())
-    options = (*FIELDS, *SLICES, "--by", "kappa_temporal")
-    assert "slices by kappa_temporal" in run("evaluate", path, *options).out
-    assert run("evaluate", path, *options, "--window", "last:50").code == 0
+    assert slices(*SLICES) == slices()
 
 
 def test_states_that_do_not_have_what_is_requested(run: Command, tmp_path: Path) -> None:
@@ -370,14 +263,13 @@ def test_plots(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     options = ("--series", "f1", "--plot", tmp_path / "p.svg")
     result = run("evaluate", path, *PANES, "--save", state, *options)
     assert (result.code, result.err) == (0, "")
-    assert (tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
-    (tmp_path / "p.svg").unlink()
+    assert options[-1].read_bytes().startswith(b"<?xml")
+    options[-1].unlink()
     assert run("merge", state, *options) == result
-    assert (tmp_path / "p.svg").exists()
+    assert options[-1].exists()
     refused = run("report", state, *options[:-1], tmp_path / "no" / "a.png")
-    assert (refused.code, refused.out) == (1, "")
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
     assert "a.png: cannot be written: there is no directory" in refused.err
-    assert refused.err.count("\n") == 1
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
@@ -387,23 +279,6 @@ def test_plots(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     failed = run("report", state, *options)
     assert (failed.code, failed.out) == (1, result.out)
     assert failed.err == f"streameval: {options[-1]}: cannot be written: No space left on device\n"
-
-
-def test_a_series_shows_every_pane_of_the_file(run: Command, tmp_path: Path) -> None:
-    events = stream(300)
-    path = write_jsonl(tmp_path / "a.jsonl", events)
-    state = tmp_path / "state"
-    asked = (*TIME, "--window", "panes:10m", "--format", "json")
-    result = run("evaluate", path, *FIELDS, *asked, "--series", "accuracy", "--save", state)
-    assert result.err == ""
-    values = json.loads(result.out)
-    panes = values["series"]["panes"]
-    assert len(panes) > 10
-    counted = values["arrivals"]["on_time"] + values["arrivals"]["late_kept"]
-    assert sum(pane["support"] for pane in panes) == counted
-    expected = evaluated(events, window=se.Panes("10m", retain="365d")).series("accuracy")
-    assert [(p["start"], p["support"]) for p in panes] == [(r.start, r.support) for r in expected]
-    assert json.loads(run("report", state, *asked[-2:], "--series", "accuracy").out) == values
 
 
 @pytest.mark.parametrize("command", ["evaluate", "report", "merge"])
@@ -441,3 +316,41 @@ def test_a_limit_of_scores_gives_bounds(run: Command, tmp_path: Path) -> None:
         found = json.loads(run(*command, "--format", "json").out)
         row = found["metrics"]["average_precision"]
         assert row["bounds"] == [bounds.low, bounds.high]
+
+
+# Tables of intervals: docs/command-line.md.
+def test_slices_series_states_and_json_have_intervals(run: Command, tmp_path: Path) -> None:
+    path, state = write_jsonl(tmp_path / "a.jsonl", stream()), tmp_path / "a.state"
+    options = (*SLICES, "--by", "accuracy", "--metrics", "accuracy", "--series", "f1")
+    command = ("evaluate", path, *PANES, *options, "--intervals", "0.9")
+    values = json.loads(run(*command, "--format", "json").out)
+    panes = values["series"]["panes"]
+    ends = {"low", "high", "method", "n"}
+    for row in (values["metrics"]["accuracy"], *values["slices"]["slices"], *panes):
+        assert set(row["interval"]) == ends
+    assert (len(panes), panes[0]["interval"]["method"]) == (5, "delta")
+    assert run(*command).out.count("low") == 3
+    assert run(*command, "--format", "markdown").out.count("| low | high | interval |") == 3
+
+    anytime = ("--intervals", "0.95", "--anytime", "--metrics", "recall,f1", "--format", "json")
+    result = run("evaluate", path, *FIELDS, *anytime, "--save", state)
+    recall = evaluated(stream()).interval("recall", method="anytime")
+    assert json.loads(result.out)["metrics"]["recall"]["interval"] == recall.to_dict()
+    for saved in ("report", "merge"):
+        assert run(saved, state, *anytime).out == result.out
+    run("evaluate", path, *FIELDS, "--window", "last:5", "--save", state)
+    refused = run("report", state, *anytime)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--anytime: expected a state of all events, got one of a window: last" in refused.err
+
+
+def test_intervals_of_weights_that_are_not_whole(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{**event, "w": 0.5} for event in stream(60)])
+    state = tmp_path / "without.state"
+    command = ("evaluate", path, *FIELDS, "--weight", "w", "--metrics", "accuracy")
+    values = json.loads(run(*command, "--intervals", "0.95", "--format", "json").out)
+    found = values["metrics"]["accuracy"]["interval"]
+    assert (found["method"], found["n"]) == ("wilson (Kish)", 60)
+    run(*command, "--save", state)
+    shown = run("report", state, "--intervals", "0.95").out
+    assert "it needs Evaluator(intervals=True)" in shown
