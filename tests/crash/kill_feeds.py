@@ -8,11 +8,13 @@ import json
 import os
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
@@ -24,10 +26,9 @@ from streameval.service.store.store import read_store
 from tests.crash.kill_stream import Kind, Line
 
 KINDS: tuple[Kind, ...] = ("predictions", "labels")
-_ROTATE_EVERY = 15
+_ROTATE_EVERY, _ROTATE_PATTERN_EVERY = 15, 3
 """Pieces between two rotations of a file."""
 
-_ROTATE_PATTERN_EVERY = 3
 _PLAIN = 3
 """Rotated files of a kind that are not compressed."""
 
@@ -36,22 +37,26 @@ SCHEMES = (*ORDERED, "prefix", "elsewhere")
 """What a rotation does; ``elsewhere`` is a name that the pattern does not match."""
 
 
-class Feed(Protocol):
+class Feed:
     """One stream on its way to one run."""
 
     table: str
     """Of the configuration: where the run finds it."""
+    repeats = 0
+    """How many pieces may have been fed twice."""
+    _next = 0
+
+    def __init__(self, pieces: Sequence[Any]) -> None:
+        self._pieces = pieces
 
     def step(self, url: str | None) -> bool:
         """Feed a piece to the run that serves at ``url``; False: not now."""
+        raise NotImplementedError
 
     @property
     def left(self) -> int:
         """How many pieces are still to be fed."""
-
-    @property
-    def repeats(self) -> int:
-        """How many pieces may have been fed twice."""
+        return len(self._pieces) - self._next
 
 
 def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[Line]]:
@@ -62,7 +67,37 @@ def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[L
     ]
 
 
-class FilesFeed:
+class Feeding:
+    """Feeds from a thread, until so many pieces are left, for as long as the block lasts."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self.stop_at = feed.left
+        self._ended = False
+        self._pool = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> Feeding:
+        self._all = self._pool.submit(self._feed_all)
+        return self
+
+    def _feed_all(self) -> None:
+        while self._feed.left and not self._ended:
+            if self._feed.left > self.stop_at:
+                self._feed.step(None)
+            else:
+                time.sleep(0.01)
+
+    def check(self) -> None:
+        """Raise what the thread has raised."""
+        if self._all.done():
+            self._all.result()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self._pool.shutdown()
+
+
+class FilesFeed(Feed):
     """Appends to two files, with torn lines, and rotates them.
 
     Exact names: predictions are rotated as logrotate does (``.1`` is the youngest), labels
@@ -70,8 +105,6 @@ class FilesFeed:
     compressed some rotations later; labels, whose order decides, keep to names that begin with
     their own. Nothing is rotated before the store knows both files.
     """
-
-    repeats = 0
 
     def __init__(
         self,
@@ -88,8 +121,7 @@ class FilesFeed:
             path.touch()
         self._store = store
         self._rng = random.Random(seed)
-        self._pieces = pieces(lines, count, self._rng)
-        self._next = 0
+        super().__init__(pieces(lines, count, self._rng))
         self._torn = dict.fromkeys(KINDS, b"")
         self._pattern = pattern
         self._every = _ROTATE_PATTERN_EVERY if pattern else _ROTATE_EVERY
@@ -102,10 +134,6 @@ class FilesFeed:
         self.table = "[files]\n" + "".join(
             f"{kind} = [{json.dumps(name)}]\n" for kind, name in names.items()
         )
-
-    @property
-    def left(self) -> int:
-        return len(self._pieces) - self._next
 
     def step(self, url: str | None) -> bool:
         if self._next and self._next % self._every == 0 and not self._rotate():
@@ -198,18 +226,16 @@ class FilesFeed:
 
 def _positions(store: Path | str) -> dict[str, Position]:
     """What a store says of how far each partition was read."""
-    with suppress(StoreError):
-        opened = read_store(str(store))
-        try:
-            with opened.reading() as connection:
-                found = read_positions(connection)
-                return {name: partition.position for name, partition in found.items()}
-        finally:
-            opened.close()
+    with (
+        suppress(StoreError),
+        closing(read_store(str(store))) as opened,
+        opened.reading() as connection,
+    ):
+        return {name: one.position for name, one in read_positions(connection).items()}
     return {}
 
 
-class PostsFeed:
+class PostsFeed(Feed):
     """Posts, each repeated until it is answered; ids make the repetition harmless.
 
     No post holds two different labels of one id: repeated, it would correct
@@ -220,11 +246,10 @@ class PostsFeed:
 
     def __init__(self, lines: list[Line], count: int, seed: int) -> None:
         self.posts: list[tuple[str, bytes, int]] = []
+        super().__init__(self.posts)
         for piece in pieces(lines, count, random.Random(seed)):
             for kind in KINDS:
                 self._cut(kind, [line.body for line in piece if line.kind == kind])
-        self._next = 0
-        self.repeats = 0
 
     def _cut(self, kind: Kind, bodies: list[bytes]) -> None:
         taken: list[bytes] = []
@@ -244,10 +269,6 @@ class PostsFeed:
                 ids.add(key)
         if taken:
             self.posts.append((kind, b"\n".join(taken), 202))
-
-    @property
-    def left(self) -> int:
-        return len(self.posts) - self._next
 
     def step(self, url: str | None) -> bool:
         if url is None:
@@ -281,10 +302,8 @@ def _id(body: bytes) -> str | None:
         return None
 
 
-class TopicsFeed:
+class TopicsFeed(Feed):
     """Produces to two topics, by key."""
-
-    repeats = 0
 
     def __init__(
         self,
@@ -296,8 +315,7 @@ class TopicsFeed:
         partitions: int = 4,
     ) -> None:
         self._broker = broker
-        self._pieces = pieces(lines, count, random.Random(seed))
-        self._next = 0
+        super().__init__(pieces(lines, count, random.Random(seed)))
         self._topics = {kind: f"{name}-{kind}" for kind in KINDS}
         for topic in self._topics.values():
             broker.make_topic(topic, partitions)
@@ -305,10 +323,6 @@ class TopicsFeed:
             f'{kind} = "{topic}"\n' for kind, topic in self._topics.items()
         )
         self.table += f'[kafka.properties]\n"bootstrap.servers" = "{broker.bootstrap}"\n'
-
-    @property
-    def left(self) -> int:
-        return len(self._pieces) - self._next
 
     def step(self, url: str | None) -> bool:
         piece = self._pieces[self._next]

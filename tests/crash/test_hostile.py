@@ -13,13 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.crash.kill_runs import Life, living, read_so_far, wait_for
+from tests.crash.kill_runs import RUN, Life, living, read_so_far, wait_for
 from tests.support.brokers import running_broker
 from tests.support.hostile import CONFIG, good, hostile
 
 pytestmark = pytest.mark.heavy
 
-_RUN = ("-m", "streameval.cli", "run", "run.toml")
 _MOST_GROWTH = 48 * 1024
 """KiB: loose, for the allocator's sake; 10,000 records kept would be several times as much."""
 
@@ -49,7 +48,7 @@ def test_in_files(tmp_path: Path) -> None:
     # The first third shows what the run needs for itself.
     first, rest = list(hostile(1, 3_000)), list(hostile(2, 7_000))
     file.write_bytes(b"".join(line + b"\n" + good(n) + b"\n" for n, line in enumerate(first)))
-    with living(tmp_path, *_RUN) as life:
+    with living(tmp_path, *RUN) as life:
         wait_for(life, lambda: read_so_far(tmp_path) == 6_000)
         before = resident(life)
         with file.open("ab") as more:
@@ -68,7 +67,7 @@ def test_posted(tmp_path: Path) -> None:
     )
     answers: Counter[int] = Counter()
     taken = 0
-    with living(tmp_path, *_RUN) as life, httpx.Client(timeout=20) as client:
+    with living(tmp_path, *RUN) as life, httpx.Client(timeout=20) as client:
         wait_for(life, lambda: life.url() is not None)
         url = life.url()
         bodies: list[tuple[str, bytes]] = []
@@ -125,13 +124,6 @@ def test_in_a_topic(tmp_path: Path) -> None:
             + f'[kafka]\nrecords = "{topic}"\n[kafka.properties]\n'
             + f'"bootstrap.servers" = {json.dumps(broker.bootstrap)}\n[serve]\nenabled = false\n'
         )
-        with living(tmp_path, *_RUN, "--until-end") as life:
+        with living(tmp_path, *RUN, "--until-end") as life:
             life.expect(0)
     assert refused(tmp_path) == (1, len(values) + 2)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_each_line_is_one(seed: int) -> None:
-    lines = list(hostile(seed, 500))
-    assert len(lines) == 500
-    assert not any(b"\n" in line or not line.strip() for line in lines)
