@@ -366,6 +366,7 @@ def kill_runs(
         begin(place, feeds[-1].table, source, max_scores, store, sets=sets)
     if kafka is not None:
         kill_broker(killed, feeds[0], kafka, kills, rng)
+        endings["broker"] = kills
     for number in range(1, kills + 1) if kafka is None else ():
         endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
         if number % 20 == 0:
@@ -377,7 +378,7 @@ def kill_runs(
             finish(place, feed, source, len(lines), address, server.restart)
             copy_store(address, str(killed / "run.db"))
     found, told = compare(whole, killed, lines, retried=source == "http")
-    tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
+    told += "; ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items()))
     if isinstance(feeds[0], FilesFeed):
         rotations = sorted(feeds[0].rotations.items())
         tell(f"{source}: rotated " + ", ".join(f"{name} {n}" for name, n in rotations))
