@@ -19,7 +19,6 @@ from typing import Any
 import httpx
 
 from streameval.errors import StoreError
-from streameval.service.sources.file_marks import is_same, mark_at
 from streameval.service.sources.raw import Position
 from streameval.service.store.positions import read_positions
 from streameval.service.store.store import read_store
@@ -31,10 +30,6 @@ _ROTATE_EVERY, _ROTATE_PATTERN_EVERY = 15, 3
 
 _PLAIN = 3
 """Rotated files of a kind that are not compressed."""
-
-ORDERED = ("numbers", "dates", "counters", "copytruncate")
-SCHEMES = (*ORDERED, "prefix", "elsewhere")
-"""What a rotation does; ``elsewhere`` is a name that the pattern does not match."""
 
 
 class Feed:
@@ -100,10 +95,9 @@ class Feeding:
 class FilesFeed(Feed):
     """Appends to two files, with torn lines, and rotates them.
 
-    Exact names: predictions are rotated as logrotate does (``.1`` is the youngest), labels
-    get a date. With a pattern each rotation takes the next of ``SCHEMES``, and files are
-    compressed some rotations later; labels, whose order decides, keep to names that begin with
-    their own. Nothing is rotated before the store knows both files.
+    Predictions are rotated as logrotate does (``.1`` is the youngest), labels get a date; every
+    scheme is in ``model_files``. With a pattern every second rotation copies and truncates, and
+    files are compressed some rotations later. Nothing is rotated before the store knows both files.
     """
 
     def __init__(
@@ -129,8 +123,6 @@ class FilesFeed(Feed):
         """By kind and scheme."""
         self._known = False
         names = {kind: str(path) + "*" * pattern for kind, path in self._paths.items()}
-        if pattern:
-            names["predictions"] = str(directory / "*predictions*")
         self.table = "[files]\n" + "".join(
             f"{kind} = [{json.dumps(name)}]\n" for kind, name in names.items()
         )
@@ -153,31 +145,27 @@ class FilesFeed(Feed):
         return True
 
     def _rotate(self) -> bool:
+        self._known = self._known or len(_positions(self._store)) >= len(KINDS)
         if not self._known:
-            self._known = len(_positions(self._store)) >= len(KINDS)
-            if not self._known:
-                return False
-        schemes = {"predictions": "numbers", "labels": "dates"}
-        if self._pattern:
-            n = self._next // self._every
-            schemes = {
-                "predictions": SCHEMES[n % len(SCHEMES)],
-                "labels": ORDERED[n % len(ORDERED)],
-            }
-        for kind, scheme in schemes.items():
-            path = self._paths[kind]
+            return False
+        for kind, path in self._paths.items():
             if self._pattern and path.stat().st_size:
                 self._compress(kind)
             if path.stat().st_size or not self._pattern:
-                self._move(kind, path, scheme)
+                self._move(kind, path)
         return True
 
-    def _move(self, kind: str, path: Path, scheme: str) -> None:
-        if scheme == "elsewhere" and not self._is_known(path):
-            scheme = "dates"
+    def _move(self, kind: str, path: Path) -> None:
         number = self.rotations.total() + 1
-        self.rotations[f"{kind} {scheme}"] += 1
-        if scheme == "numbers":
+        if self._pattern and self._next // self._every % 2:
+            scheme = "copytruncate"
+            shutil.copy(path, f"{path}-copy{number:06}")
+            os.truncate(path, 0)
+        elif kind == "labels":
+            scheme = "dates"
+            os.rename(path, f"{path}-{20260000 + number}")
+        else:
+            scheme = "numbers"
             last = 1
             while any(Path(f"{path}.{last}{end}").exists() for end in ("", ".gz")):
                 last += 1
@@ -185,17 +173,7 @@ class FilesFeed(Feed):
                 if Path(f"{path}.{n}{end}").exists():
                     os.rename(f"{path}.{n}{end}", f"{path}.{n + 1}{end}")
             os.rename(path, f"{path}.1")
-        elif scheme == "copytruncate":
-            shutil.copy(path, f"{path}-copy{number:06}")
-            os.truncate(path, 0)
-        else:
-            name = {
-                "dates": f"{path.name}-{20260000 + number}",
-                "counters": f"{path.name}-{20260000 + number}.{number}",
-                "prefix": f"old-{number}-{path.name}",
-                "elsewhere": f"moved-{number}",
-            }[scheme]
-            os.rename(path, path.with_name(name))
+        self.rotations[f"{kind} {scheme}"] += 1
 
     def _compress(self, kind: str) -> None:
         """One rotated file, some rotations after it was moved."""
@@ -212,16 +190,6 @@ class FilesFeed(Feed):
             os.utime(f"{path}.gz", ns=(stat.st_atime_ns, stat.st_mtime_ns))
             path.unlink()
             self.rotations[f"{kind} compressed"] += 1
-
-    def _is_known(self, path: Path) -> bool:
-        """Whether the store knows a file by its content, so that it may leave the pattern."""
-        for position in _positions(self._store).values():
-            if "head" in position:
-                with path.open("rb") as file:
-                    mark = mark_at(position)
-                    if mark.first and is_same(file, path.stat().st_size, mark):
-                        return True
-        return False
 
 
 def _positions(store: Path | str) -> dict[str, Position]:

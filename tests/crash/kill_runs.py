@@ -47,51 +47,10 @@ from tests.crash.kill_stream import Line, label_by_label, stream
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres, running_postgres
+from tests.support.run import config
 
 SOURCES = ("files", "patterns", "http", "kafka", "broker")
 RUN = ("-m", "streameval.cli", "run", "run.toml")
-
-CONFIG = """
-store = {store}
-
-[evaluator]
-slices = ["country"]
-metrics = {metrics}
-{options}
-
-[[window]]
-name = "all"
-
-[[window]]
-name = "hour"
-length = "1h"
-pane = "10m"
-retain = "7d"
-
-[fields]
-id = "id"
-score = "score"
-time = "time"
-{labels}
-
-# Longer than the whole stream, so that nothing expires by what the clock calls idle.
-[join]
-wait = "48h"
-hot = 300
-
-[checkpoint]
-every = "20ms"
-events = 60
-
-[quarantine]
-keep = 100000
-
-[serve]
-enabled = {serve}
-listen = "127.0.0.1:0"
-
-{table}
-"""
 
 _STEPS = {
     "opened": 2,
@@ -310,19 +269,31 @@ def begin(
     store: str = "run.db",
     *,
     sets: bool = False,
+    more: bool = False,
 ) -> None:
-    """Write the configuration; ``sets``: of labels that arrive label by label."""
-    options = [] if max_scores is None else [f"max_scores = {max_scores}"]
-    options += ['task = "multilabel"\nlabels = ["ad", "spam"]\nthreshold = 0.5'] if sets else []
-    text = CONFIG.format(
-        store=json.dumps(store),
-        serve="true" if source == "http" else "false",
-        table=table,
-        metrics='["f1_micro"]' if sets else '["accuracy", "roc_auc", "log_loss"]',
-        options="\n".join(options),
-        labels='label = {y_true = "tag", final = "final"}' if sets else "",
+    """Write the configuration; ``sets``: of labels that arrive label by label; ``more`` slices."""
+    evaluator: dict[str, Any] = {"metrics": ["accuracy", "roc_auc", "log_loss"]}
+    fields: dict[str, Any] = {"id": "id", "score": "score", "time": "time"}
+    if sets:
+        evaluator = {"task": "multilabel", "labels": ["ad", "spam"], "threshold": 0.5}
+        evaluator["metrics"] = ["f1_micro"]
+        fields["label"] = {"y_true": "tag", "final": "final"}
+    if max_scores is not None:
+        evaluator["max_scores"] = max_scores
+    hour = {"name": "hour", "length": "1h", "pane": "10m", "retain": "7d"}
+    text = config(
+        store=store,
+        evaluator={**evaluator, "slices": ["country", *["shop"] * more]},
+        window=[{"name": "all"}, hour, *[{"name": "again"}] * more],
+        fields=fields,
+        files=None,
+        # Longer than the whole stream, so that nothing expires by what the clock calls idle.
+        join={"wait": "48h", "hot": 300},
+        checkpoint={"every": "20ms", "events": 60},
+        quarantine={"keep": 100000},
+        serve={"enabled": source == "http", "listen": "127.0.0.1:0"},
     )
-    (directory / "run.toml").write_text(text)
+    (directory / "run.toml").write_text(text + table)
 
 
 def kill_runs(

@@ -44,9 +44,6 @@ SESSION_SECONDS, SHORT_SESSION_SECONDS = 6.0, 2.0
 ACTIONS = {"kill": 36, "stop": 18, "add": 11, "remove": 11, "broker": 8, "postgres": 8, "change": 8}
 """Action -> how often it is chosen."""
 
-_MORE = ('slices = ["country"]', 'slices = ["country", "shop"]')
-"""A change of settings: of the slices; there is a window more as well."""
-
 _WITHOUT = "this worker ends without a partition"
 
 _DROP = ("--drop", "slice.shop", "--drop", "window.again")
@@ -87,10 +84,8 @@ class Workers:
         self._start(place)
 
     def _configure(self, place: Path) -> None:
-        begin(place, self._table, "kafka", store=self._store)
-        if self.changes % 2:
-            file = place / "run.toml"
-            file.write_text(file.read_text().replace(*_MORE) + '[[window]]\nname = "again"\n')
+        more = self.changes % 2 == 1  # of the slices and windows
+        begin(place, self._table, "kafka", store=self._store, more=more)
 
     def _start(self, place: Path) -> None:
         life = Life(place, "-m", "streameval.cli", "run", "run.toml", *_DROP)

@@ -30,7 +30,6 @@ import psycopg
 from streameval.errors import StoreError
 from streameval.service.alerts.shared import ALERTS_UNIT
 from streameval.service.config.address import parse_address
-from streameval.service.config.load import load_settings
 from streameval.service.join.counts import read_join
 from streameval.service.run.service import run_service
 from streameval.service.sources.inbox import Inbox
@@ -41,41 +40,24 @@ from streameval.service.store.tables import TABLES
 from streameval.service.upkeep.check import check_store
 from streameval.service.upkeep.copy import copy_store
 from tests.support.postgres_server import running_postgres
+from tests.support.run import settings
 
-CONFIG = """
-store = "run.db"
-[evaluator]
-slices = ["country"]
-metrics = ["accuracy", "roc_auc"]
-[[window]]
-name = "all"
-[[window]]
-name = "hour"
-length = "1h"
-pane = "30m"
-[fields]
-id = "id"
-score = "score"
-time = "time"
-[files]
-predictions = ["p.jsonl"]
-labels = ["l.jsonl"]
-follow = false
-[http]
-[join]
-wait = "1h"
-[serve]
-listen = "127.0.0.1:0"
-[[alert]]
-name = "low"
-metric = "accuracy"
-below = 0.9
-"""
+SETTINGS = settings(
+    store="run.db",
+    evaluator={"slices": ["country"], "metrics": ["accuracy", "roc_auc"]},
+    window=[{"name": "all"}, {"name": "hour", "length": "1h", "pane": "30m"}],
+    fields={"id": "id", "score": "score", "time": "time"},
+    files={"predictions": ["p.jsonl"], "labels": ["l.jsonl"], "follow": False},
+    http={},
+    join={"wait": "1h"},
+    checkpoint=None,
+    serve={"listen": "127.0.0.1:0"},
+    alert=[{"name": "low", "metric": "accuracy", "below": 0.9}],
+)
 
 
 def make_store(directory: Path) -> Path:
     """A small store with something in every table, and an inbox that is partly counted."""
-    (directory / "run.toml").write_text(CONFIG)
     inbox = Inbox(directory / "run.db.inbox", clock=lambda: 1_767_225_600.0)
     predictions = [
         {"id": str(n), "score": n / 12, "time": f"2026-01-01T00:{n:02}:00Z", "country": "PT"}
@@ -93,7 +75,7 @@ def make_store(directory: Path) -> Path:
         body = "".join(f"{json.dumps(one)}\n" for one in predictions[8 + life : 9 + life])
         inbox.append("predictions", body.encode())
         with chdir(directory):
-            run_service(load_settings("run.toml", []), until_end=True)
+            run_service(SETTINGS, until_end=True)
     inbox.append("labels", b'{"id": "11", "y_true": true, "time": "2026-01-01T00:40:00Z"}\n')
     inbox.append("labels", b'{"id": "10", "y_true": true, "time": "2026-01-01T00:40:00Z"}\n')
     inbox.close()

@@ -17,12 +17,10 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -30,13 +28,12 @@ import streameval as se
 from streameval.errors import StoreError
 from streameval.service.config.load import load_settings
 from streameval.service.run.service import run_service
-from streameval.service.run.worker import Runner
-from streameval.service.sources import inbox as inbox_module
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
 from streameval.service.upkeep.backup import back_up, restore
 from streameval.service.upkeep.check import check_store
+from tests.crash.kill_runs import living, wait_for
 from tests.crash.store_damage import answers
 
 CONFIG = """
@@ -59,30 +56,6 @@ def event(who: int, number: int) -> dict[str, Any]:
     return {"who": str(who), "y_true": number % 3 == 0, "score": number / 2**20}
 
 
-@contextmanager
-def running(directory: Path) -> Iterator[str]:
-    """A run that takes posts into an inbox of tiny segments; its address."""
-    (directory / "run.toml").write_text(f'store = "{directory}/run.db"\n{CONFIG}')
-    ready = threading.Event()
-    found: list[tuple[Runner, str]] = []
-
-    def started(runner: Runner, url: str | None) -> None:
-        assert url is not None
-        found.append((runner, url))
-        ready.set()
-
-    settings = load_settings(str(directory / "run.toml"), [])
-    with patch.object(inbox_module, "_SEGMENT_BYTES", 4_096):
-        thread = threading.Thread(target=run_service, args=(settings,), kwargs={"started": started})
-        thread.start()
-        assert ready.wait(60)
-        try:
-            yield found[0][1]
-        finally:
-            found[0][0].stop()
-            thread.join()
-
-
 def run_to_the_end(path: Path) -> se.Evaluator:
     """Count what is left in a store's inbox; the window."""
     config = path.parent / "again.toml"
@@ -103,14 +76,19 @@ def backups_under_load(directory: Path, count: int) -> int:
         while not stopping.is_set():
             sent[who] += 1
             body = json.dumps(event(who, sent[who])).encode()
-            request = urllib.request.Request(f"{url.rstrip('/')}/v1/predictions", body)
+            request = urllib.request.Request(f"{url}/v1/predictions", body)
             request.add_header("Content-Type", "application/x-ndjson")
             with urllib.request.urlopen(request, timeout=30) as answer:
                 assert answer.status == 202
             answered[who] += 1
 
     events = 0
-    with running(directory) as url, ThreadPoolExecutor() as pool:
+    (directory / "run.toml").write_text(f'store = "run.db"\n{CONFIG}')
+    # Killed at no call; segments are small.
+    run = ("-m", "tests.crash.killed_at", "decode", "0", "run", "run.toml")
+    with living(directory, *run) as life, ThreadPoolExecutor() as pool:
+        wait_for(life, lambda: life.url() is not None)
+        url = str(life.url())
         posters = [pool.submit(post, url, who) for who in range(_POSTERS)]
         with ExitStack() as stack:
             stack.callback(stopping.set)

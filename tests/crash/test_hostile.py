@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.crash.kill_runs import RUN, Life, living, read_so_far, wait_for
 from tests.support.brokers import running_broker
-from tests.support.hostile import CONFIG, good, hostile
+from tests.support.hostile import good, hostile
+from tests.support.run import config
 
 pytestmark = pytest.mark.heavy
 
 _MOST_GROWTH = 48 * 1024
 """KiB: loose, for the allocator's sake; 10,000 records kept would be several times as much."""
+
+
+def configure(directory: Path, **source: Any) -> None:
+    """Write the configuration of a run of a source."""
+    fields = {"id": "id", "score": "score", "time": "time"}
+    checkpoint = {"every": "50ms", "events": 500}
+    given = {"store": "run.db", "window": None, "fields": fields, "join": {"wait": "48h"}}
+    given |= {"checkpoint": checkpoint, "files": None, **source}
+    (directory / "run.toml").write_text(config(**given))
 
 
 def resident(life: Life) -> int:
@@ -41,9 +51,7 @@ def refused(directory: Path) -> tuple[int, int]:
 
 
 def test_in_files(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(
-        CONFIG + '[files]\nrecords = ["in.jsonl"]\n[serve]\nenabled = false\n'
-    )
+    configure(tmp_path, files={"records": ["in.jsonl"]})
     file = tmp_path / "in.jsonl"
     # The first third shows what the run needs for itself.
     first, rest = list(hostile(1, 3_000)), list(hostile(2, 7_000))
@@ -62,9 +70,8 @@ def test_in_files(tmp_path: Path) -> None:
 
 
 def test_posted(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(
-        CONFIG + '[http]\n[serve]\nlisten = "127.0.0.1:0"\n[quarantine]\nkeep = 10000\n'
-    )
+    serve = {"listen": "127.0.0.1:0"}
+    configure(tmp_path, http={}, serve=serve, quarantine={"keep": 10000})
     answers: Counter[int] = Counter()
     taken = 0
     with living(tmp_path, *RUN) as life, httpx.Client(timeout=20) as client:
@@ -119,11 +126,8 @@ def test_in_a_topic(tmp_path: Path) -> None:
         # Keys that are no text either; a message may lack its value altogether.
         messages = [(value[:20], value, -1) for value in values]
         broker.send(topic, [*messages, (b"k", None, 0), (None, b"", 1), (None, good(1), 0)])
-        (tmp_path / "run.toml").write_text(
-            CONFIG
-            + f'[kafka]\nrecords = "{topic}"\n[kafka.properties]\n'
-            + f'"bootstrap.servers" = {json.dumps(broker.bootstrap)}\n[serve]\nenabled = false\n'
-        )
+        servers = {"bootstrap.servers": broker.bootstrap}
+        configure(tmp_path, kafka={"records": topic, "properties": servers})
         with living(tmp_path, *RUN, "--until-end") as life:
             life.expect(0)
     assert refused(tmp_path) == (1, len(values) + 2)
