@@ -121,21 +121,17 @@ def case(rng):
     data = rng.choice(SOUND)
     header, area = parts(data)
     way = rng.randrange(14)
-    if way == 0:
-        return rng.randbytes(rng.randrange(200))
-    if way == 1:
-        return MAGIC + rng.randbytes(rng.randrange(200))
+    if way in (0, 1):
+        return MAGIC * way + rng.randbytes(rng.randrange(200))
     if way == 2:
         return mutated(rng, data)
     if way == 3:
         return sealed(mutated(rng, data[:-32]))
     if way == 4:
         numbers = (0, 1, 2, 7, 8, 1000, 2**31, 2**32 - 1, len(header) + 1, len(data), 2**63)
-        fields = {name: rng.choice(numbers) for name in ("version", "header_length")}
-        fields = {name: min(number, 2**32 - 1) for name, number in fields.items()}
-        fields["total"] = rng.choice((*numbers, 2**64 - 1))
-        name = rng.choice(list(fields))
-        return forge(header, area, **{name: fields[name]})
+        name = rng.choice(("version", "header_length", "total"))
+        most = 2**64 - 1 if name == "total" else 2**32 - 1
+        return forge(header, area, **{name: min(most, rng.choice((*numbers, 2**64 - 1)))})
     if way == 5:
         return forge(header, mutated(rng, area))
     if way == 6:

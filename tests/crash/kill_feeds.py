@@ -8,50 +8,50 @@ import json
 import os
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
 from streameval.errors import StoreError
-from streameval.service.sources.file_marks import is_same, mark_at
 from streameval.service.sources.raw import Position
 from streameval.service.store.positions import read_positions
 from streameval.service.store.store import read_store
 from tests.crash.kill_stream import Kind, Line
 
 KINDS: tuple[Kind, ...] = ("predictions", "labels")
-_ROTATE_EVERY = 15
+_ROTATE_EVERY, _ROTATE_PATTERN_EVERY = 15, 3
 """Pieces between two rotations of a file."""
 
-_ROTATE_PATTERN_EVERY = 3
 _PLAIN = 3
 """Rotated files of a kind that are not compressed."""
 
-ORDERED = ("numbers", "dates", "counters", "copytruncate")
-SCHEMES = (*ORDERED, "prefix", "elsewhere")
-"""What a rotation does; ``elsewhere`` is a name that the pattern does not match."""
 
-
-class Feed(Protocol):
+class Feed:
     """One stream on its way to one run."""
 
     table: str
     """Of the configuration: where the run finds it."""
+    repeats = 0
+    """How many pieces may have been fed twice."""
+    _next = 0
+
+    def __init__(self, pieces: Sequence[Any]) -> None:
+        self._pieces = pieces
 
     def step(self, url: str | None) -> bool:
         """Feed a piece to the run that serves at ``url``; False: not now."""
+        raise NotImplementedError
 
     @property
     def left(self) -> int:
         """How many pieces are still to be fed."""
-
-    @property
-    def repeats(self) -> int:
-        """How many pieces may have been fed twice."""
+        return len(self._pieces) - self._next
 
 
 def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[Line]]:
@@ -62,16 +62,43 @@ def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[L
     ]
 
 
-class FilesFeed:
+class Feeding:
+    """Feeds from a thread, until so many pieces are left, for as long as the block lasts."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self.stop_at = feed.left
+        self._ended = False
+        self._pool = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> Feeding:
+        self._all = self._pool.submit(self._feed_all)
+        return self
+
+    def _feed_all(self) -> None:
+        while self._feed.left and not self._ended:
+            if self._feed.left > self.stop_at:
+                self._feed.step(None)
+            else:
+                time.sleep(0.01)
+
+    def check(self) -> None:
+        """Raise what the thread has raised."""
+        if self._all.done():
+            self._all.result()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self._pool.shutdown()
+
+
+class FilesFeed(Feed):
     """Appends to two files, with torn lines, and rotates them.
 
-    Exact names: predictions are rotated as logrotate does (``.1`` is the youngest), labels
-    get a date. With a pattern each rotation takes the next of ``SCHEMES``, and files are
-    compressed some rotations later; labels, whose order decides, keep to names that begin with
-    their own. Nothing is rotated before the store knows both files.
+    Predictions are rotated as logrotate does (``.1`` is the youngest), labels get a date; every
+    scheme is in ``model_files``. With a pattern every second rotation copies and truncates, and
+    files are compressed some rotations later. Nothing is rotated before the store knows both files.
     """
-
-    repeats = 0
 
     def __init__(
         self,
@@ -88,8 +115,7 @@ class FilesFeed:
             path.touch()
         self._store = store
         self._rng = random.Random(seed)
-        self._pieces = pieces(lines, count, self._rng)
-        self._next = 0
+        super().__init__(pieces(lines, count, self._rng))
         self._torn = dict.fromkeys(KINDS, b"")
         self._pattern = pattern
         self._every = _ROTATE_PATTERN_EVERY if pattern else _ROTATE_EVERY
@@ -97,15 +123,9 @@ class FilesFeed:
         """By kind and scheme."""
         self._known = False
         names = {kind: str(path) + "*" * pattern for kind, path in self._paths.items()}
-        if pattern:
-            names["predictions"] = str(directory / "*predictions*")
         self.table = "[files]\n" + "".join(
             f"{kind} = [{json.dumps(name)}]\n" for kind, name in names.items()
         )
-
-    @property
-    def left(self) -> int:
-        return len(self._pieces) - self._next
 
     def step(self, url: str | None) -> bool:
         if self._next and self._next % self._every == 0 and not self._rotate():
@@ -125,31 +145,27 @@ class FilesFeed:
         return True
 
     def _rotate(self) -> bool:
+        self._known = self._known or len(_positions(self._store)) >= len(KINDS)
         if not self._known:
-            self._known = len(_positions(self._store)) >= len(KINDS)
-            if not self._known:
-                return False
-        schemes = {"predictions": "numbers", "labels": "dates"}
-        if self._pattern:
-            n = self._next // self._every
-            schemes = {
-                "predictions": SCHEMES[n % len(SCHEMES)],
-                "labels": ORDERED[n % len(ORDERED)],
-            }
-        for kind, scheme in schemes.items():
-            path = self._paths[kind]
+            return False
+        for kind, path in self._paths.items():
             if self._pattern and path.stat().st_size:
                 self._compress(kind)
             if path.stat().st_size or not self._pattern:
-                self._move(kind, path, scheme)
+                self._move(kind, path)
         return True
 
-    def _move(self, kind: str, path: Path, scheme: str) -> None:
-        if scheme == "elsewhere" and not self._is_known(path):
-            scheme = "dates"
+    def _move(self, kind: str, path: Path) -> None:
         number = self.rotations.total() + 1
-        self.rotations[f"{kind} {scheme}"] += 1
-        if scheme == "numbers":
+        if self._pattern and self._next // self._every % 2:
+            scheme = "copytruncate"
+            shutil.copy(path, f"{path}-copy{number:06}")
+            os.truncate(path, 0)
+        elif kind == "labels":
+            scheme = "dates"
+            os.rename(path, f"{path}-{20260000 + number}")
+        else:
+            scheme = "numbers"
             last = 1
             while any(Path(f"{path}.{last}{end}").exists() for end in ("", ".gz")):
                 last += 1
@@ -157,17 +173,7 @@ class FilesFeed:
                 if Path(f"{path}.{n}{end}").exists():
                     os.rename(f"{path}.{n}{end}", f"{path}.{n + 1}{end}")
             os.rename(path, f"{path}.1")
-        elif scheme == "copytruncate":
-            shutil.copy(path, f"{path}-copy{number:06}")
-            os.truncate(path, 0)
-        else:
-            name = {
-                "dates": f"{path.name}-{20260000 + number}",
-                "counters": f"{path.name}-{20260000 + number}.{number}",
-                "prefix": f"old-{number}-{path.name}",
-                "elsewhere": f"moved-{number}",
-            }[scheme]
-            os.rename(path, path.with_name(name))
+        self.rotations[f"{kind} {scheme}"] += 1
 
     def _compress(self, kind: str) -> None:
         """One rotated file, some rotations after it was moved."""
@@ -185,31 +191,19 @@ class FilesFeed:
             path.unlink()
             self.rotations[f"{kind} compressed"] += 1
 
-    def _is_known(self, path: Path) -> bool:
-        """Whether the store knows a file by its content, so that it may leave the pattern."""
-        for position in _positions(self._store).values():
-            if "head" in position:
-                with path.open("rb") as file:
-                    mark = mark_at(position)
-                    if mark.first and is_same(file, path.stat().st_size, mark):
-                        return True
-        return False
-
 
 def _positions(store: Path | str) -> dict[str, Position]:
     """What a store says of how far each partition was read."""
-    with suppress(StoreError):
-        opened = read_store(str(store))
-        try:
-            with opened.reading() as connection:
-                found = read_positions(connection)
-                return {name: partition.position for name, partition in found.items()}
-        finally:
-            opened.close()
+    with (
+        suppress(StoreError),
+        closing(read_store(str(store))) as opened,
+        opened.reading() as connection,
+    ):
+        return {name: one.position for name, one in read_positions(connection).items()}
     return {}
 
 
-class PostsFeed:
+class PostsFeed(Feed):
     """Posts, each repeated until it is answered; ids make the repetition harmless.
 
     No post holds two different labels of one id: repeated, it would correct
@@ -220,11 +214,10 @@ class PostsFeed:
 
     def __init__(self, lines: list[Line], count: int, seed: int) -> None:
         self.posts: list[tuple[str, bytes, int]] = []
+        super().__init__(self.posts)
         for piece in pieces(lines, count, random.Random(seed)):
             for kind in KINDS:
                 self._cut(kind, [line.body for line in piece if line.kind == kind])
-        self._next = 0
-        self.repeats = 0
 
     def _cut(self, kind: Kind, bodies: list[bytes]) -> None:
         taken: list[bytes] = []
@@ -244,10 +237,6 @@ class PostsFeed:
                 ids.add(key)
         if taken:
             self.posts.append((kind, b"\n".join(taken), 202))
-
-    @property
-    def left(self) -> int:
-        return len(self.posts) - self._next
 
     def step(self, url: str | None) -> bool:
         if url is None:
@@ -281,10 +270,8 @@ def _id(body: bytes) -> str | None:
         return None
 
 
-class TopicsFeed:
+class TopicsFeed(Feed):
     """Produces to two topics, by key."""
-
-    repeats = 0
 
     def __init__(
         self,
@@ -296,8 +283,7 @@ class TopicsFeed:
         partitions: int = 4,
     ) -> None:
         self._broker = broker
-        self._pieces = pieces(lines, count, random.Random(seed))
-        self._next = 0
+        super().__init__(pieces(lines, count, random.Random(seed)))
         self._topics = {kind: f"{name}-{kind}" for kind in KINDS}
         for topic in self._topics.values():
             broker.make_topic(topic, partitions)
@@ -305,10 +291,6 @@ class TopicsFeed:
             f'{kind} = "{topic}"\n' for kind, topic in self._topics.items()
         )
         self.table += f'[kafka.properties]\n"bootstrap.servers" = "{broker.bootstrap}"\n'
-
-    @property
-    def left(self) -> int:
-        return len(self._pieces) - self._next
 
     def step(self, url: str | None) -> bool:
         piece = self._pieces[self._next]

@@ -3,13 +3,17 @@
     python -m tests.crash.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
         [--max-scores N] [--store postgresql] [--sets]
 
-SOURCE is files, patterns, http or kafka. With --store postgresql the killed run keeps its store
-there, and the server is killed as well and started again. With --sets labels
-arrive label by label.
+SOURCE is files, patterns, http, kafka or broker. With --store postgresql the killed run keeps its
+store there, and the server is killed as well and started again. With --sets labels arrive label by
+label.
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.crash.killed_at``. The stream goes
 on coming in the meantime. In the end nothing may be missing or counted twice.
+
+With ``--source broker`` it is Apache Kafka that is killed like a power cut and started again, with
+messages on their way to it and from it. The run waits, and reads on. Needs what
+``tests.support.apache_kafka`` needs.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,56 +39,18 @@ from streameval.errors import StoreError
 from streameval.service.config.address import is_postgres
 from streameval.service.sources.inbox import segment_path, segments
 from streameval.service.store.positions import read_positions
-from streameval.service.store.store import read_store
+from streameval.service.store.store import each_unit, read_store
 from streameval.service.upkeep.copy import copy_store
-from tests.crash.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
+from tests.crash.kill_feeds import KINDS, Feed, Feeding, FilesFeed, PostsFeed, TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, true_states
 from tests.crash.kill_stream import Line, label_by_label, stream
+from tests.support.apache_kafka import AbsentError, ApacheKafka
+from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres, running_postgres
+from tests.support.run import config
 
-SOURCES = ("files", "patterns", "http", "kafka")
-
-CONFIG = """
-store = {store}
-
-[evaluator]
-slices = ["country"]
-metrics = {metrics}
-{options}
-
-[[window]]
-name = "all"
-
-[[window]]
-name = "hour"
-length = "1h"
-pane = "10m"
-retain = "7d"
-
-[fields]
-id = "id"
-score = "score"
-time = "time"
-{labels}
-
-# Longer than the whole stream, so that nothing expires by what the clock calls idle.
-[join]
-wait = "48h"
-hot = 300
-
-[checkpoint]
-every = "20ms"
-events = 60
-
-[quarantine]
-keep = 100000
-
-[serve]
-enabled = {serve}
-listen = "127.0.0.1:0"
-
-{table}
-"""
+SOURCES = ("files", "patterns", "http", "kafka", "broker")
+RUN = ("-m", "streameval.cli", "run", "run.toml")
 
 _STEPS = {
     "opened": 2,
@@ -157,10 +123,12 @@ def living(directory: Path, *command: str) -> Iterator[Life]:
             life.process.wait()
 
 
-def wait_for(life: Life, condition: Callable[[], bool]) -> None:
-    """Wait until something has come to pass in a life that goes on."""
+def wait_for(life: Life, condition: Callable[[], bool], feeding: Feeding | None = None) -> None:
+    """Wait until something has come to pass in a life that goes on, and is fed."""
     until = time.monotonic() + _PATIENCE
     while not condition():
+        if feeding is not None:
+            feeding.check()
         assert not life.ended(), f"a run has ended by itself, {life.process.poll()}:\n{life.said()}"
         assert time.monotonic() < until, f"it did not come to pass in time:\n{life.said()}"
         time.sleep(0.05)
@@ -172,7 +140,7 @@ def kill_once(
     """One life, fed and killed; how it was ended."""
     steps = {**_STEPS, **_STEPS_OF[source]}
     kind = rng.choice(["early", "time", "time", "step", "step", "step", "step"])
-    command = ["-m", "streameval.cli", "run", "run.toml"]
+    command = [*RUN]
     if kind == "step":
         kind = rng.choice(list(steps))
         number = str(rng.randrange(1, steps[kind] + 1))
@@ -210,6 +178,27 @@ def kill_once(
     return kind
 
 
+def kill_broker(directory: Path, feed: Feed, kafka: Any, kills: int, rng: random.Random) -> None:
+    """One life, while the broker is killed again and again."""
+    with living(directory, *RUN) as life:
+        wait_for(life, lambda: life.ready)
+        with Feeding(feed) as feeding:
+            each, before = feed.left // kills, 0
+            for number in reversed(range(kills)):
+                # Each time more comes, and some of it was read.
+                feeding.stop_at = number * each
+                wait_for(life, lambda: feed.left <= (number + 0.5) * each, feeding)  # noqa: B023
+                wait_for(life, lambda: read_so_far(directory) > before, feeding)  # noqa: B023
+                time.sleep(rng.uniform(0.0, 0.5))
+                before = read_so_far(directory)
+                kafka.kill()
+                time.sleep(rng.uniform(0.0, 2.0))
+                kafka.start()
+            wait_for(life, lambda: not feed.left, feeding)
+        life.process.terminate()
+        life.expect(0)
+
+
 def finish(
     directory: Path,
     feed: Feed,
@@ -219,13 +208,13 @@ def finish(
     disturb: Callable[[], None] = lambda: None,
 ) -> None:
     """One last life: feed what is left, read to the end, stop; something happens in its middle."""
-    if source == "kafka":
+    if source in ("kafka", "broker"):
         while feed.left:
             feed.step(None)
-        with living(directory, "-m", "streameval.cli", "run", "run.toml", "--until-end") as life:
+        with living(directory, *RUN, "--until-end") as life:
             life.expect(0)
         return
-    with living(directory, "-m", "streameval.cli", "run", "run.toml") as life:
+    with living(directory, *RUN) as life:
         if source == "http":
             wait_for(life, lambda: life.url() is not None)
         url = life.url()
@@ -264,20 +253,12 @@ def _is_read(url: str, directory: Path) -> bool:
 def read_so_far(directory: Path, store: str = "run.db") -> int:
     """How many records have been counted or refused, for certain."""
     read = 0
-    try:
-        opened = read_store(store if is_postgres(store) else str(directory / store))
-    except StoreError:
-        return 0
-    try:
-        for unit in opened.units():
-            opened.select(unit)
+    with suppress(StoreError), closing(read_store(_of(directory, store))) as opened:
+        for _ in each_unit(opened):
             with opened.reading() as connection:
                 read += sum(one.records for one in read_positions(connection).values())
-    except StoreError:
-        return 0
-    finally:
-        opened.close()
-    return read
+        return read
+    return 0
 
 
 def begin(
@@ -288,19 +269,31 @@ def begin(
     store: str = "run.db",
     *,
     sets: bool = False,
+    more: bool = False,
 ) -> None:
-    """Write the configuration; ``sets``: of labels that arrive label by label."""
-    options = [] if max_scores is None else [f"max_scores = {max_scores}"]
-    options += ['task = "multilabel"\nlabels = ["ad", "spam"]\nthreshold = 0.5'] if sets else []
-    text = CONFIG.format(
-        store=json.dumps(store),
-        serve="true" if source == "http" else "false",
-        table=table,
-        metrics='["f1_micro"]' if sets else '["accuracy", "roc_auc", "log_loss"]',
-        options="\n".join(options),
-        labels='label = {y_true = "tag", final = "final"}' if sets else "",
+    """Write the configuration; ``sets``: of labels that arrive label by label; ``more`` slices."""
+    evaluator: dict[str, Any] = {"metrics": ["accuracy", "roc_auc", "log_loss"]}
+    fields: dict[str, Any] = {"id": "id", "score": "score", "time": "time"}
+    if sets:
+        evaluator = {"task": "multilabel", "labels": ["ad", "spam"], "threshold": 0.5}
+        evaluator["metrics"] = ["f1_micro"]
+        fields["label"] = {"y_true": "tag", "final": "final"}
+    if max_scores is not None:
+        evaluator["max_scores"] = max_scores
+    hour = {"name": "hour", "length": "1h", "pane": "10m", "retain": "7d"}
+    text = config(
+        store=store,
+        evaluator={**evaluator, "slices": ["country", *["shop"] * more]},
+        window=[{"name": "all"}, hour, *[{"name": "again"}] * more],
+        fields=fields,
+        files=None,
+        # Longer than the whole stream, so that nothing expires by what the clock calls idle.
+        join={"wait": "48h", "hot": 300},
+        checkpoint={"every": "20ms", "events": 60},
+        quarantine={"keep": 100000},
+        serve={"enabled": source == "http", "listen": "127.0.0.1:0"},
     )
-    (directory / "run.toml").write_text(text)
+    (directory / "run.toml").write_text(text + table)
 
 
 def kill_runs(
@@ -312,6 +305,7 @@ def kill_runs(
     seed: int,
     pieces: int = _PIECES,
     broker: Any = None,
+    kafka: Any = None,
     topic: str = "killed",
     max_scores: int | None = None,
     server: Postgres | None = None,
@@ -341,7 +335,10 @@ def kill_runs(
         else:
             feeds.append(feeds[0])  # the same messages in the same topics, all there
         begin(place, feeds[-1].table, source, max_scores, store, sets=sets)
-    for number in range(1, kills + 1):
+    if kafka is not None:
+        kill_broker(killed, feeds[0], kafka, kills, rng)
+        endings["broker"] = kills
+    for number in range(1, kills + 1) if kafka is None else ():
         endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
         if number % 20 == 0:
             tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
@@ -352,7 +349,7 @@ def kill_runs(
             finish(place, feed, source, len(lines), address, server.restart)
             copy_store(address, str(killed / "run.db"))
     found, told = compare(whole, killed, lines, retried=source == "http")
-    tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
+    told += "; ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items()))
     if isinstance(feeds[0], FilesFeed):
         rotations = sorted(feeds[0].rotations.items())
         tell(f"{source}: rotated " + ", ".join(f"{name} {n}" for name, n in rotations))
@@ -397,25 +394,31 @@ def main() -> int:
     parser.add_argument("--store", choices=("file", "postgresql"), default="file")
     given = parser.parse_args()
     with ExitStack() as stack:
-        broker = None
-        if given.source == "kafka":
-            from tests.support.brokers import running_broker
-
-            broker = stack.enter_context(running_broker())
-        server = None
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kill")))
+        broker = kafka = server = None
+        if given.source == "broker":
+            try:
+                kafka = ApacheKafka(directory)
+            except AbsentError as error:
+                print(f"NOT TESTED against Apache Kafka: {error}")
+                return 0
+            stack.callback(kafka.kill)
+            broker = Broker(kafka.bootstrap, keeps_data=True)
+        if given.source == "kafka":
+            broker = stack.enter_context(running_broker())
         if given.store == "postgresql":
             server = stack.enter_context(running_postgres(directory / "server"))
         found = kill_runs(
             given.source,
             directory,
             kills=given.kills,
-            predictions=given.events or 60 * given.kills,
+            predictions=given.events or (60 if kafka is None else 1_000) * given.kills,
             seed=given.seed,
-            pieces=given.pieces,
+            pieces=given.pieces if kafka is None else 4 * given.pieces,
             max_scores=given.max_scores,
             sets=given.sets,
             broker=broker,
+            kafka=kafka,
             server=server,
             topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),

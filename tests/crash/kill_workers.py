@@ -18,18 +18,17 @@ import random
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing, redirect_stdout
+from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from streameval.cli import main as main_of_cli
 from streameval.service.store.store import each_unit, read_store
 from streameval.service.upkeep.settings_migration import stored_fingerprint
-from tests.crash.kill_feeds import TopicsFeed
+from tests.crash.kill_feeds import Feeding, TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
 from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for
 from tests.crash.kill_stream import stream
@@ -39,17 +38,11 @@ from tests.support.postgres_server import Postgres, running_postgres
 
 PARTITIONS = 12
 
-SESSION_SECONDS = 6.0
-"""The shortest that Apache Kafka permits unless it is configured otherwise."""
-
-SHORT_SESSION_SECONDS = 2.0
-"""What a broker without data that outlive it permits as well."""
+SESSION_SECONDS, SHORT_SESSION_SECONDS = 6.0, 2.0
+"""The shortest that Apache Kafka permits unless it is configured otherwise, and Tansu."""
 
 ACTIONS = {"kill": 36, "stop": 18, "add": 11, "remove": 11, "broker": 8, "postgres": 8, "change": 8}
 """Action -> how often it is chosen."""
-
-_MORE = ('slices = ["country"]', 'slices = ["country", "shop"]')
-"""A change of settings: of the slices; there is a window more as well."""
 
 _WITHOUT = "this worker ends without a partition"
 
@@ -60,14 +53,6 @@ _PATIENCE = 240
 
 _MOST_MORE = 2
 """Workers that are started beyond the usual number."""
-
-
-class Restarts(Protocol):
-    """A server whose data outlive it."""
-
-    def kill(self) -> None: ...
-
-    def start(self) -> None: ...
 
 
 class Workers:
@@ -99,10 +84,8 @@ class Workers:
         self._start(place)
 
     def _configure(self, place: Path) -> None:
-        begin(place, self._table, "kafka", store=self._store)
-        if self.changes % 2:
-            file = place / "run.toml"
-            file.write_text(file.read_text().replace(*_MORE) + '[[window]]\nname = "again"\n')
+        more = self.changes % 2 == 1  # of the slices and windows
+        begin(place, self._table, "kafka", store=self._store, more=more)
 
     def _start(self, place: Path) -> None:
         life = Life(place, "-m", "streameval.cli", "run", "run.toml", *_DROP)
@@ -176,7 +159,7 @@ class Workers:
             else:
                 assert not life.ended(), f"a worker has ended by itself:\n{life.said()}"
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Whatever happens: no process is left."""
         for life in [*self.running, *(life for life, _ in self._stopped)]:
             if not life.ended():
@@ -198,7 +181,7 @@ def kill_workers(
     predictions: int,
     seed: int,
     workers: int = 4,
-    kafka: Restarts | None = None,
+    kafka: ApacheKafka | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
     """Disturb workers in an empty directory by these actions; a line for every difference."""
@@ -221,36 +204,21 @@ def kill_workers(
     whole.mkdir()
     begin(whole, feed.table, "kafka")
     group = Workers(directory, table, store, workers, session)
-    failed: list[BaseException] = []
-    ended = threading.Event()
-    target = 0
-
-    def feed_all() -> None:
-        try:
-            while feed.left and not ended.is_set():
-                if count - feed.left < target:
-                    feed.step(None)
-                else:
-                    time.sleep(0.01)
-        except BaseException as error:
-            failed.append(error)
-
-    def wait_until(condition: Callable[[], bool]) -> None:
-        until = time.monotonic() + _PATIENCE
-        while not condition():
-            assert not failed, failed
-            group.check()
-            group.resume()
-            assert time.monotonic() < until, f"it did not come to pass in time:\n{group.said()}"
-            time.sleep(0.05)
-
-    feeder = threading.Thread(target=feed_all)
-    feeder.start()
     done: Counter[str] = Counter()
-    try:
+    with Feeding(feed) as feeding, closing(group):
+
+        def wait_until(condition: Callable[[], bool]) -> None:
+            until = time.monotonic() + _PATIENCE
+            while not condition():
+                feeding.check()
+                group.check()
+                group.resume()
+                assert time.monotonic() < until, f"it did not come to pass in time:\n{group.said()}"
+                time.sleep(0.05)
+
         for number, action in enumerate(actions, 1):
             before = read_so_far(directory, store)
-            target = 10 * number
+            feeding.stop_at = count - 10 * number
             wait_until(lambda: read_so_far(directory, store) > before)  # noqa: B023
             time.sleep(rng.uniform(0.0, 0.5))
             done[_act(action, group, rng, postgres, kafka)] += 1
@@ -261,7 +229,7 @@ def kill_workers(
             if number % 10 == 0:
                 read = read_so_far(directory, store)
                 tell(f"{number} actions, {len(group.running)} workers, {read:,} records")
-        target = count
+        feeding.stop_at = 0
         group.resume(wait=True)
         if group.changes % 2:
             wait_until(lambda: bool(group.current))
@@ -272,10 +240,6 @@ def kill_workers(
         group.check()
         for life in list(group.running):
             group.remove(life)
-    finally:
-        ended.set()
-        feeder.join()
-        group.end()
     finish(whole, feed, "kafka", len(lines))
     expected, got = outcome(whole, retried=False), shared_outcome(store)
     found = differences({name: expected[name] for name in got}, got)
@@ -296,9 +260,7 @@ def _settings(store: str) -> int:
     return len({tuple(sorted(one.items())) for one in found})
 
 
-def _act(
-    action: str, group: Workers, rng: random.Random, postgres: Restarts, kafka: Restarts | None
-) -> str:
+def _act(action: str, group: Workers, rng: random.Random, postgres: Postgres, kafka: Any) -> str:
     """Do it, or what is possible in its place; returns what was done."""
     few = len(group.current) <= 1
     if action == "change" and not group.current:
@@ -339,28 +301,25 @@ def main() -> int:
         : given.kills
     ]
     rng.shuffle(actions)
-    with tempfile.TemporaryDirectory(prefix="workers-") as place:
-        directory = Path(place)
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="workers-")))
         try:
-            kafka: Any = ApacheKafka(directory)
+            kafka = ApacheKafka(directory)
         except AbsentError as error:
             print(f"NOT TESTED against Apache Kafka: {error}")
             return 0
-        try:
-            with running_postgres(directory / "postgres") as postgres:
-                found = kill_workers(
-                    Broker(kafka.bootstrap, keeps_data=True),
-                    postgres,
-                    directory,
-                    actions=actions,
-                    predictions=given.events or 300 * given.kills,
-                    seed=given.seed,
-                    workers=given.workers,
-                    kafka=kafka,
-                    tell=lambda text: print(text, flush=True),
-                )
-        finally:
-            kafka.kill()
+        stack.callback(kafka.kill)
+        found = kill_workers(
+            Broker(kafka.bootstrap, keeps_data=True),
+            stack.enter_context(running_postgres(directory / "postgres")),
+            directory,
+            actions=actions,
+            predictions=given.events or 300 * given.kills,
+            seed=given.seed,
+            workers=given.workers,
+            kafka=kafka,
+            tell=lambda text: print(text, flush=True),
+        )
     print(f"workers, seed {given.seed}, {given.kills} actions: {verdict(found)}")
     return 1 if found else 0
 

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from streameval.service.config.source_settings import FilesSettings
 from streameval.service.sources.file_marks import is_same, mark_at
@@ -38,11 +39,7 @@ PATTERNS = ("{log}", "{log}*", "*", "*p.jsonl*", "*.jsonl")
 SIBLINGS = ("numbers", "delayed", "dates", "counters", "times")
 """Their names begin with the log's; delayed: the youngest is not compressed."""
 SCHEMES = (*SIBLINGS, "prefix", "infix", "infix numbers")
-_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-}
+_COMPRESS: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
 ACTIONS = {
     "append": 10,
     "torn": 3,
@@ -101,7 +98,7 @@ class Model:
         self.stamp = 1_700_000_000_000_000_000
         self.number = 0
         self.written: Counter[bytes] = Counter()
-        self.torn: dict[Path, bytes] = {}
+        self.rests: dict[Path, bytes] = {}
         self.positions: dict[str, Position] = {}
         self.counted: Counter[bytes] = Counter()
         self.read: Counter[bytes] = Counter()
@@ -121,10 +118,6 @@ class Model:
         self.counted_newest: dict[Path, int] = {}
         self.lost: set[str] = set()
         """What partitions said that they lost or refused."""
-        self.course: list[str] = []
-
-    def note(self, *what: object) -> None:
-        self.course.append(" ".join(map(str, what)))
 
     # The programs that write
 
@@ -138,10 +131,10 @@ class Model:
         self.log_of[text] = log
         if self.long:
             text += b" " * self.rng.choice([0, 50, 700, 2000])
+        self.written[text] += 1
         return text
 
     def write(self, path: Path, data: bytes) -> None:
-        self.note("write", path.name, data[:20])
         with path.open("ab") as file:
             file.write(data)
         self.touch(path)
@@ -152,46 +145,43 @@ class Model:
             self.written[b'{"header": 1}'] += 1
             self.write(log, b'{"header": 1}\n')
         self.whole(log)
-        for _ in range(self.rng.choice([1, 1, 2, 5])):
-            line = self.line(log)
-            self.written[line] += 1
-            self.write(log, line + b"\n")
+        self.write_lines(log, self.rng.choice([1, 1, 2, 5]))
 
-    def append_torn(self) -> None:
+    def write_lines(self, log: Path, count: int) -> None:
+        for _ in range(count):
+            self.write(log, self.line(log) + b"\n")
+
+    def torn(self) -> None:
         log = self.rng.choice(self.logs)
-        if log in self.torn or not log.exists():
+        if log in self.rests or not log.exists():
             return
         line = self.line(log)
-        self.written[line] += 1
         cut = self.rng.randrange(1, len(line) + 1)
-        self.torn[log] = line[cut:] + b"\n"
+        self.rests[log] = line[cut:] + b"\n"
         self.write(log, line[:cut])
 
     def whole(self, log: Path) -> None:
-        if log in self.torn:
-            self.write(log, self.torn.pop(log))
+        if log in self.rests:
+            self.write(log, self.rests.pop(log))
 
     def name(self, log: Path) -> Path:
         """A free name for a rotated file; numbers go up."""
         self.number += 1
         n = self.number
+        stem = log.name.removesuffix(".jsonl")
         scheme = self.scheme[log]
-        if scheme in ("numbers", "delayed"):
-            self.shift(lambda k: [f"{log.name}.{k}{end}" for end in ("", *_COMPRESS)])
-            return log.with_name(f"{log.name}.1")
-        if scheme == "infix numbers":
-            stem = log.name.removesuffix(".jsonl")
-            self.shift(lambda k: [f"{stem}.{k}.jsonl{end}" for end in ("", *_COMPRESS)])
-            return log.with_name(f"{stem}.1.jsonl")
-        if scheme == "dates":
-            return log.with_name(f"{log.name}-{20260000 + n}")
-        if scheme == "times":
-            return log.with_name(f"{log.name}.2026-01-{n // 60 + 1:02d}_12-{n % 60:02d}")
-        if scheme == "counters":
-            return log.with_name(f"{log.name}-20260101.{n}")
-        if scheme == "prefix":
-            return log.with_name(f"old-{n}-{log.name}")
-        return log.with_name(f"{log.name.removesuffix('.jsonl')}.{20260000 + n}.jsonl")
+        if "numbers" in scheme or scheme == "delayed":
+            begin, end = (stem, ".jsonl") if scheme == "infix numbers" else (log.name, "")
+            self.shift(lambda k: [f"{begin}.{k}{end}{packed}" for packed in ("", *_COMPRESS)])
+            return log.with_name(f"{begin}.1{end}")
+        names = {
+            "dates": f"{log.name}-{20260000 + n}",
+            "times": f"{log.name}.2026-01-{n // 60 + 1:02d}_12-{n % 60:02d}",
+            "counters": f"{log.name}-20260101.{n}",
+            "prefix": f"old-{n}-{log.name}",
+            "infix": f"{stem}.{20260000 + n}.jsonl",
+        }
+        return log.with_name(names[scheme])
 
     def shift(self, names: Callable[[int], list[str]]) -> None:
         last = 1
@@ -203,7 +193,6 @@ class Model:
                     self.move(self.directory / old, self.directory / new)
 
     def move(self, old: Path, new: Path) -> None:
-        self.note("rename", old.name, new.name)
         os.rename(old, new)
         if old in self.rotated:
             self.rotated[new] = self.rotated.pop(old)
@@ -239,45 +228,41 @@ class Model:
             return log.with_name(f"{log.name.removesuffix('.jsonl')}.1.jsonl")
         return log.with_name(f"{log.name}.1")
 
-    def rotate(self) -> None:
+    def taken(self, *, moved: bool) -> tuple[Path, Path] | None:
+        """A log that may be rotated, and the name that it is moved or copied to."""
         log = self.rng.choice(self.logs)
         if not log.exists() or not log.stat().st_size:
-            return
+            return None
         self.whole(log)
-        if not self.may_leave(log, self.probe(log), moved=True):
-            return
+        if not self.may_leave(log, self.probe(log), moved=moved):
+            return None
         name = self.name(log)
-        self.note("rotate", log.name, name.name)
         self.fresh.discard(log)
-        os.rename(log, name)
         self.rotated[name] = log
+        return log, name
+
+    def rotate(self) -> None:
+        if (taken := self.taken(moved=True)) is None:
+            return
+        log, name = taken
+        os.rename(log, name)
         if self.rng.random() < 0.6:
             log.touch()
             self.touch(log)
 
     def copytruncate(self) -> None:
-        log = self.rng.choice(self.logs)
-        if not log.exists() or not log.stat().st_size:
+        if (taken := self.taken(moved=False)) is None:
             return
-        self.whole(log)
-        if not self.may_leave(log, self.probe(log), moved=False):
-            return
-        name = self.name(log)
-        self.note("copytruncate", log.name, name.name)
-        self.fresh.discard(log)
+        log, name = taken
         shutil.copy(log, name)
         self.touch(name)
-        self.rotated[name] = log
         two = log.read_bytes().count(b"\n") >= 2
         if self.source is not None and two and self.rng.random() < 0.3:
             self.look()
         os.truncate(log, 0)
         self.touch(log)
         if self.rng.random() < 0.5:
-            for _ in range(self.rng.choice([1, 20])):
-                line = self.line(log)
-                self.written[line] += 1
-                self.write(log, line + b"\n")
+            self.write_lines(log, self.rng.choice([1, 20]))
 
     def copy(self) -> None:
         """A backup beside the log, which is not cut."""
@@ -289,7 +274,6 @@ class Model:
         if name.exists():
             return
         self.whole(log)
-        self.note("copy", log.name, name.name)
         self.has_order = False
         shutil.copy(log, name)
         self.touch(name)
@@ -306,9 +290,8 @@ class Model:
         path = self.rng.choice(files)
         end = self.rng.choice(list(_COMPRESS))
         new = path.with_name(path.name + end)
-        data = _COMPRESS[end](path.read_bytes())
+        data = _COMPRESS[end].compress(path.read_bytes())
         cut = len(data) // 2
-        self.note("compress", path.name, new.name)
         new.write_bytes(data[:cut])
         if self.rng.random() < 0.3 and self.source is not None:
             self.look()
@@ -331,7 +314,6 @@ class Model:
         if path.read_bytes().count(b"\n") < 2:
             return
         self.settle()
-        self.note("restore", path.name)
         copy = self.directory / "restored"
         shutil.copy2(path, copy)
         if not self.keeps_times:
@@ -359,11 +341,8 @@ class Model:
         path = self.rng.choice(list(self.rotated))
         data = path.read_bytes()
         if path.suffix in _COMPRESS:
-            data = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}[
-                path.suffix
-            ](data)
+            data = _COMPRESS[path.suffix].decompress(data)
         self.deleted.update(data.split(b"\n"))
-        self.note("delete", path.name)
         path.unlink()
         del self.rotated[path]
 
@@ -382,7 +361,6 @@ class Model:
             sleep=lambda seconds: None,
             handles=self.handles,
         )
-        self.note("start")
         # As a run does, which stores where its files begin at once.
         self.poll(1)
         self.checkpoint()
@@ -393,14 +371,6 @@ class Model:
         rounds = rounds or self.rng.choice([1, 2, 50])
         for _ in range(rounds):
             batches = self.source.read(10_000, 0.0)
-            for batch in batches:
-                self.note(
-                    "read",
-                    batch.partition.rpartition("/")[2],
-                    [m[:12] for m in batch.messages],
-                    batch.next.get("offset"),
-                    batch.next.get("inode"),
-                )
             for batch in batches:
                 self.read.update(batch.messages)
                 self.note_order(batch.messages)
@@ -419,14 +389,12 @@ class Model:
                 self.newest[log] = max(number, self.newest.get(log, 0))
 
     def look(self) -> None:
-        self.note("look")
         self.now += 1.5
         self.poll()
 
     def checkpoint(self) -> None:
         if self.source is None:
             return
-        self.note("checkpoint")
         self.counted = Counter(self.read)
         self.counted_newest = dict(self.newest)
         self.positions = dict(self.read_positions)
@@ -447,7 +415,6 @@ class Model:
             self.lost |= {
                 text for one in self.source.status() for text in (one.problem, one.missed) if text
             }
-            self.note("end")
             self.source.close()
             self.source = None
 
@@ -463,7 +430,7 @@ class Model:
     def act(self) -> None:
         names, weights = list(ACTIONS), list(ACTIONS.values())
         action = self.rng.choices(names, weights)[0]
-        {"torn": self.append_torn}.get(action, getattr(self, action, self.append))()
+        getattr(self, action)()
 
     def end(self) -> None:
         """Read to the end, twice."""
@@ -477,7 +444,7 @@ class Model:
             self.stop()
 
 
-def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool, Model]:
+def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool]:
     """What went wrong in a case, and whether a loss was told."""
     told = Told()
     log = logging.getLogger("streameval.service.sources")
@@ -512,7 +479,7 @@ def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool, Mod
             f"{model.patterns} {list(model.scheme.values())} handles={model.handles}",
             *told.lines,
         ]
-    return [line[:300] for line in wrong], bool(silent), model
+    return [line[:300] for line in wrong], bool(silent)
 
 
 def main() -> int:
@@ -521,18 +488,15 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--trace", action="store_true", help="print what happened in a wrong case")
     given = parser.parse_args()
     failed = told = 0
     for seed in range(given.seed, given.seed + given.cases):
         with tempfile.TemporaryDirectory() as directory:
-            wrong, lost, model = course(seed, Path(directory), given.steps)
+            wrong, lost = course(seed, Path(directory), given.steps)
         told += lost
         if wrong:
             failed += 1
             print(f"seed {seed}:", *wrong, sep="\n  ", flush=True)
-            if given.trace:
-                print(*model.course, sep="\n  ")
     print(f"{given.cases} cases of {given.steps} actions: {failed} wrong, {told} with a told loss")
     return 1 if failed else 0
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -14,12 +15,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -27,13 +28,12 @@ import streameval as se
 from streameval.errors import StoreError
 from streameval.service.config.load import load_settings
 from streameval.service.run.service import run_service
-from streameval.service.run.worker import Runner
-from streameval.service.sources import inbox as inbox_module
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
 from streameval.service.upkeep.backup import back_up, restore
 from streameval.service.upkeep.check import check_store
+from tests.crash.kill_runs import living, wait_for
 from tests.crash.store_damage import answers
 
 CONFIG = """
@@ -51,69 +51,9 @@ listen = "127.0.0.1:0"
 _POSTERS = 3
 
 
-class Posters:
-    """Threads that post record after record, each the next when the last one was answered."""
-
-    def __init__(self, url: str) -> None:
-        self.sent = [0] * _POSTERS
-        self.answered = [0] * _POSTERS
-        self._url = url.rstrip("/") + "/v1/predictions"
-        self.progress = threading.Event()
-        self._stopping = False
-        self._threads = [
-            threading.Thread(target=self._post, args=(who,)) for who in range(_POSTERS)
-        ]
-
-    def _post(self, who: int) -> None:
-        while not self._stopping:
-            self.sent[who] += 1
-            body = json.dumps(event(who, self.sent[who])).encode()
-            request = urllib.request.Request(
-                self._url, body, {"Content-Type": "application/x-ndjson"}
-            )
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                assert answer.status == 202
-            self.answered[who] += 1
-            self.progress.set()
-
-    def __enter__(self) -> Posters:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping = True
-        for thread in self._threads:
-            thread.join()
-
-
 def event(who: int, number: int) -> dict[str, Any]:
     """The posts of a poster are distinct events: the state shows which of them it counted."""
     return {"who": str(who), "y_true": number % 3 == 0, "score": number / 2**20}
-
-
-@contextmanager
-def running(directory: Path) -> Iterator[str]:
-    """A run that takes posts into an inbox of tiny segments; its address."""
-    (directory / "run.toml").write_text(f'store = "{directory}/run.db"\n{CONFIG}')
-    ready = threading.Event()
-    found: list[tuple[Runner, str]] = []
-
-    def started(runner: Runner, url: str | None) -> None:
-        assert url is not None
-        found.append((runner, url))
-        ready.set()
-
-    settings = load_settings(str(directory / "run.toml"), [])
-    with patch.object(inbox_module, "_SEGMENT_BYTES", 4_096):
-        thread = threading.Thread(target=run_service, args=(settings,), kwargs={"started": started})
-        thread.start()
-        assert ready.wait(60)
-        try:
-            yield found[0][1]
-        finally:
-            found[0][0].stop()
-            thread.join()
 
 
 def run_to_the_end(path: Path) -> se.Evaluator:
@@ -122,46 +62,66 @@ def run_to_the_end(path: Path) -> se.Evaluator:
     config.write_text(f'store = "{path}"\n{CONFIG}')
     run_service(load_settings(str(config), []), until_end=True)
     check_store(str(path))
-    store = read_store(str(path))
-    try:
-        with store.reading() as connection:
-            return merged_windows(connection)["all"]
-    finally:
-        store.close()
+    with closing(read_store(str(path))) as store, store.reading() as connection:
+        return merged_windows(connection)["all"]
 
 
 def backups_under_load(directory: Path, count: int) -> int:
     """Take backups while posts come, restore each, run it to its end; events in the last one."""
+    sent, answered = [0] * _POSTERS, [0] * _POSTERS
+    stopping = threading.Event()
+
+    def post(url: str, who: int) -> None:
+        """Record after record, each the next when the last one was answered."""
+        while not stopping.is_set():
+            sent[who] += 1
+            body = json.dumps(event(who, sent[who])).encode()
+            request = urllib.request.Request(f"{url}/v1/predictions", body)
+            request.add_header("Content-Type", "application/x-ndjson")
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert answer.status == 202
+            answered[who] += 1
+
     events = 0
-    with running(directory) as url, Posters(url) as posters:
-        while min(posters.answered) < 5:
-            assert posters.progress.wait(30)
-            posters.progress.clear()
-        for number in range(count):
-            target = directory / f"backup {number}"
-            before = list(posters.answered)
-            back_up(str(directory / "run.db"), str(target))
-            after = list(posters.sent)
-            restored = directory / f"restored{number}" / "run.db"
-            restored.parent.mkdir()
-            restore(str(target), str(restored))
-            window = run_to_the_end(restored)
-            # Posters send one post after another, so what is kept of each is a beginning.
-            kept = {key[0][1]: int(view.confusion.total) for key, view in window.slices().items()}
-            expected = se.Evaluator(
-                slices=["who"], time_unit="us", max_scores=65_536, intervals=True
-            )
-            events = 0
-            for who in range(_POSTERS):
-                assert before[who] <= kept[who] <= after[who]
-                events += kept[who]
-                for n in range(1, kept[who] + 1):
-                    one = event(who, n)
-                    expected.update(one["y_true"], score=one["score"], slices={"who": one["who"]})
-            assert window.to_bytes() == expected.to_bytes()
-            shutil.rmtree(target)
-            shutil.rmtree(restored.parent)
+    (directory / "run.toml").write_text(f'store = "run.db"\n{CONFIG}')
+    # Killed at no call; segments are small.
+    run = ("-m", "tests.crash.killed_at", "decode", "0", "run", "run.toml")
+    with living(directory, *run) as life, ThreadPoolExecutor() as pool:
+        wait_for(life, lambda: life.url() is not None)
+        url = str(life.url())
+        posters = [pool.submit(post, url, who) for who in range(_POSTERS)]
+        with ExitStack() as stack:
+            stack.callback(stopping.set)
+            while min(answered) < 5 and not any(poster.done() for poster in posters):
+                time.sleep(0.01)
+            for number in range(count):
+                events = _backup_under_load(directory, number, sent, answered)
+        for poster in posters:
+            poster.result()
     return events
+
+
+def _backup_under_load(directory: Path, number: int, sent: list[int], answered: list[int]) -> int:
+    target = directory / f"backup {number}"
+    before = list(answered)
+    back_up(str(directory / "run.db"), str(target))
+    after = list(sent)
+    restored = directory / f"restored{number}" / "run.db"
+    restored.parent.mkdir()
+    restore(str(target), str(restored))
+    window = run_to_the_end(restored)
+    # Posters send one post after another, so what is kept of each is a beginning.
+    kept = {key[0][1]: int(view.confusion.total) for key, view in window.slices().items()}
+    expected = se.Evaluator(slices=["who"], time_unit="us", max_scores=65_536, intervals=True)
+    for who in range(_POSTERS):
+        assert before[who] <= kept[who] <= after[who]
+        for n in range(1, kept[who] + 1):
+            one = event(who, n)
+            expected.update(one["y_true"], score=one["score"], slices={"who": one["who"]})
+    assert window.to_bytes() == expected.to_bytes()
+    shutil.rmtree(target)
+    shutil.rmtree(restored.parent)
+    return sum(kept.values())
 
 
 @pytest.mark.heavy
@@ -182,7 +142,7 @@ def test_a_backup_of_an_open_store_is_the_store(store: Path, tmp_path: Path) -> 
     found = back_up(str(store), str(tmp_path / "b"))
     opened.close()
     assert found == check_store(str(store))
-    assert answers(tmp_path / "b" / "store.db") == answers(store)
+    assert answers(str(tmp_path / "b" / "store.db")) == answers(str(store))
     posts = {path.name: path.read_bytes() for path in inbox_of(str(store)).iterdir()}
     copied = inbox_of(str(tmp_path / "b" / "store.db"))
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == posts
@@ -210,14 +170,14 @@ def test_nothing_is_overwritten_unless_it_is_allowed(store: Path, tmp_path: Path
 def test_what_is_damaged_is_neither_backed_up_nor_restored(store: Path, tmp_path: Path) -> None:
     backup = tmp_path / "b"
     back_up(str(store), str(backup))
-    before = answers(store)
+    before = answers(str(store))
     data = (backup / "store.db").read_bytes()
     (backup / "store.db").write_bytes(data.replace(b"Not json", b"not json").replace(b"PT", b"PU"))
     with pytest.raises(StoreError, match="the store is damaged"):
         restore(str(backup), str(store), overwrite=True)
     with pytest.raises(StoreError, match="the store is damaged"):
         back_up(str(backup / "store.db"), str(tmp_path / "c"))
-    assert answers(store) == before
+    assert answers(str(store)) == before
     assert sorted(os.listdir(tmp_path)) == ["b", "run"]
     opened = open_store(str(store))
     (backup / "store.db").write_bytes(data)
@@ -225,35 +185,7 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(store: Path, tmp_path
         restore(str(backup), str(store), overwrite=True)
     opened.close()
     restore(str(backup), str(store), overwrite=True)
-    assert answers(store) == before
-
-
-def killed_restore(step: int, backup: str, store: str) -> bool:
-    """Restore in a process that ends with SIGKILL before a step; whether it came to its end."""
-    child = os.fork()
-    if not child:
-        left = step
-
-        def killing(call: Any) -> Any:
-            def wrapped(*arguments: Any, **options: Any) -> Any:
-                nonlocal left
-                left -= 1
-                if not left:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return call(*arguments, **options)
-
-            return wrapped
-
-        for owner, names in (
-            (os, ("rename", "replace", "fsync", "pwrite", "unlink", "rmdir")),
-            (shutil, ("rmtree",)),
-            (Path, ("unlink", "rmdir")),
-        ):
-            for name in names:
-                setattr(owner, name, killing(getattr(owner, name)))
-        restore(backup, store, overwrite=True)
-        os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
+    assert answers(str(store)) == before
 
 
 def killed_restores(backup: str, kept: str, store: str) -> None:
@@ -261,13 +193,16 @@ def killed_restores(backup: str, kept: str, store: str) -> None:
 
     In a process of its own: one without threads may fork.
     """
-    old, new = answers(Path(kept, "run.db")), answers(Path(backup, "store.db"))
-    for step in range(1, 100):
+    old, new = answers(f"{kept}/run.db"), answers(f"{backup}/store.db")
+    for step in itertools.count(1):
         shutil.rmtree(os.path.dirname(store))
         shutil.copytree(kept, os.path.dirname(store))
-        ended = killed_restore(step, backup, store)
+        child = os.fork()
+        if not child:
+            _restore_and_die(step, backup, store)
+        ended = os.waitpid(child, 0)[1] == 0
         open_store(store).close()
-        found = answers(Path(store))
+        found = answers(store)
         assert found in (old, new), step
         # The old store had no inbox.
         assert inbox_of(store).is_dir() == (found == new), step
@@ -277,13 +212,31 @@ def killed_restores(backup: str, kept: str, store: str) -> None:
             return
 
 
+def _restore_and_die(step: int, backup: str, store: str) -> None:
+    """Restore, and end with SIGKILL before a step; otherwise end well."""
+    steps = itertools.count(1)
+
+    def killing(call: Any) -> Any:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            if next(steps) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **options)
+
+        return wrapped
+
+    for name in ("rename", "replace", "fsync", "pwrite", "unlink", "rmdir"):
+        setattr(os, name, killing(getattr(os, name)))
+    for owner, name in ((shutil, "rmtree"), (Path, "unlink"), (Path, "rmdir")):
+        setattr(owner, name, killing(getattr(owner, name)))
+    restore(backup, store, overwrite=True)
+    os._exit(0)
+
+
 def test_a_killed_restore_leaves_the_old_store_or_the_new_one(store: Path, tmp_path: Path) -> None:
     backup = str(tmp_path / "b")
     back_up(str(store), backup)
-    opened = open_store(str(store))
-    with opened.transaction():
+    with closing(open_store(str(store))) as opened, opened.transaction():
         opened.set_counters({"lives": 1})
-    opened.close()
     shutil.rmtree(inbox_of(str(store)))
     kept = str(tmp_path / "kept")
     shutil.copytree(store.parent, kept)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.crash.kill_runs import Life, living, read_so_far, wait_for
+from tests.crash.kill_runs import RUN, Life, living, read_so_far, wait_for
 from tests.support.brokers import running_broker
-from tests.support.hostile import CONFIG, good, hostile
+from tests.support.hostile import good, hostile
+from tests.support.run import config
 
 pytestmark = pytest.mark.heavy
 
-_RUN = ("-m", "streameval.cli", "run", "run.toml")
 _MOST_GROWTH = 48 * 1024
 """KiB: loose, for the allocator's sake; 10,000 records kept would be several times as much."""
+
+
+def configure(directory: Path, **source: Any) -> None:
+    """Write the configuration of a run of a source."""
+    fields = {"id": "id", "score": "score", "time": "time"}
+    checkpoint = {"every": "50ms", "events": 500}
+    given = {"store": "run.db", "window": None, "fields": fields, "join": {"wait": "48h"}}
+    given |= {"checkpoint": checkpoint, "files": None, **source}
+    (directory / "run.toml").write_text(config(**given))
 
 
 def resident(life: Life) -> int:
@@ -42,14 +51,12 @@ def refused(directory: Path) -> tuple[int, int]:
 
 
 def test_in_files(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(
-        CONFIG + '[files]\nrecords = ["in.jsonl"]\n[serve]\nenabled = false\n'
-    )
+    configure(tmp_path, files={"records": ["in.jsonl"]})
     file = tmp_path / "in.jsonl"
     # The first third shows what the run needs for itself.
     first, rest = list(hostile(1, 3_000)), list(hostile(2, 7_000))
     file.write_bytes(b"".join(line + b"\n" + good(n) + b"\n" for n, line in enumerate(first)))
-    with living(tmp_path, *_RUN) as life:
+    with living(tmp_path, *RUN) as life:
         wait_for(life, lambda: read_so_far(tmp_path) == 6_000)
         before = resident(life)
         with file.open("ab") as more:
@@ -63,12 +70,11 @@ def test_in_files(tmp_path: Path) -> None:
 
 
 def test_posted(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(
-        CONFIG + '[http]\n[serve]\nlisten = "127.0.0.1:0"\n[quarantine]\nkeep = 10000\n'
-    )
+    serve = {"listen": "127.0.0.1:0"}
+    configure(tmp_path, http={}, serve=serve, quarantine={"keep": 10000})
     answers: Counter[int] = Counter()
     taken = 0
-    with living(tmp_path, *_RUN) as life, httpx.Client(timeout=20) as client:
+    with living(tmp_path, *RUN) as life, httpx.Client(timeout=20) as client:
         wait_for(life, lambda: life.url() is not None)
         url = life.url()
         bodies: list[tuple[str, bytes]] = []
@@ -120,18 +126,8 @@ def test_in_a_topic(tmp_path: Path) -> None:
         # Keys that are no text either; a message may lack its value altogether.
         messages = [(value[:20], value, -1) for value in values]
         broker.send(topic, [*messages, (b"k", None, 0), (None, b"", 1), (None, good(1), 0)])
-        (tmp_path / "run.toml").write_text(
-            CONFIG
-            + f'[kafka]\nrecords = "{topic}"\n[kafka.properties]\n'
-            + f'"bootstrap.servers" = {json.dumps(broker.bootstrap)}\n[serve]\nenabled = false\n'
-        )
-        with living(tmp_path, *_RUN, "--until-end") as life:
+        servers = {"bootstrap.servers": broker.bootstrap}
+        configure(tmp_path, kafka={"records": topic, "properties": servers})
+        with living(tmp_path, *RUN, "--until-end") as life:
             life.expect(0)
     assert refused(tmp_path) == (1, len(values) + 2)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_each_line_is_one(seed: int) -> None:
-    lines = list(hostile(seed, 500))
-    assert len(lines) == 500
-    assert not any(b"\n" in line or not line.strip() for line in lines)

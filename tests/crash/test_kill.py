@@ -1,9 +1,8 @@
-"""A few kills of each kind; ``make kill`` makes two hundred."""
+"""A few kills of each kind; ``make kill`` makes two hundred, ``make kill-workers`` a hundred."""
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +11,46 @@ import pytest
 from streameval.evaluator.evaluator import load
 from tests.crash.kill_outcome import differences
 from tests.crash.kill_runs import kill_runs
+from tests.crash.kill_workers import kill_workers
 from tests.support.brokers import running_broker
 
 pytestmark = pytest.mark.heavy
+FEW: dict[str, Any] = {"kills": 4, "predictions": 300, "seed": 7}
 
 
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        ("files", {}),
         ("files", {"predictions": 3000, "max_scores": 1024}),
         ("files", {"sets": True}),
         ("files", {"server": "postgres"}),
         ("patterns", {}),
         ("http", {}),
-        pytest.param("kafka", {}, marks=pytest.mark.broker),
     ],
 )
 def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
     source: str, options: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    given: dict[str, Any] = {"kills": 4, "predictions": 300, "seed": 7, **options}
-    if "server" in given:
-        given["server"] = request.getfixturevalue(given["server"])
-    with ExitStack() as stack:
-        if source == "kafka":
-            given["broker"] = stack.enter_context(running_broker())
-            given["topic"] = f"killed-{time.time_ns()}"
-        assert kill_runs(source, tmp_path, **given) == []
-    if "max_scores" in given:
+    if "server" in options:
+        options = {"server": request.getfixturevalue(options["server"])}
+    assert kill_runs(source, tmp_path, **{**FEW, **options}) == []
+    if "max_scores" in options:
         evaluator = load(tmp_path / "killed" / "states" / "all.state")
         bounds = evaluator.bounds("roc_auc")
         assert bounds.low < evaluator["roc_auc"] < bounds.high
+
+
+@pytest.mark.broker
+def test_one_run_and_workers_on_a_broker_lose_nothing_and_count_nothing_twice(
+    tmp_path: Path, postgres: Any
+) -> None:
+    with running_broker() as broker:
+        topic = f"killed-{time.time_ns()}"
+        assert kill_runs("kafka", tmp_path, **FEW, broker=broker, topic=topic) == []
+        (tmp_path / "workers").mkdir()
+        given: dict[str, Any] = {"predictions": 600, "seed": 7, "workers": 3}
+        actions = ["stop", "kill", "postgres"]
+        assert kill_workers(broker, postgres, tmp_path / "workers", actions=actions, **given) == []
 
 
 def test_differences_are_reported() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from tests.support.table_cases import Case, cases
+from tests.support.table_cases import cases
 
 beam = pytest.importorskip("apache_beam", reason="NOT TESTED: Apache Beam is not installed")
 
@@ -37,8 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "beam.md"
 
-CASES = [case for case in cases() if "window" not in case.keywords]
-BY_NAME = {case.name: case for case in CASES}
+BY_NAME = {case.name: case for case in cases() if "window" not in case.keywords}
 
 PRISM = os.environ.get("PRISM") or shutil.which("prism") or "build/prism/prism"
 """Beam's portable runner as a program: ``make test-engines`` builds it where Go is installed."""
@@ -74,27 +74,11 @@ def accumulated(count: EvaluateFn, elements: list[Any]) -> Any:
     return accumulator
 
 
-@pytest.mark.parametrize("carrier", ["events", "pandas", "arrow"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_combiner_gives_the_bytes_of_one_evaluator(case: Case, carrier: str) -> None:
-    count = EvaluateFn(**case.keywords)
-    coder = count.get_accumulator_coder()
-    shards = []
-    for n, m in ((0, 1), (1, 40), (40, 40), (40, 500), (500, case.rows)):
-        rows = list(range(n, m))
-        elements: list[Any] = case.records(rows)
-        if carrier != "events":
-            table = pd.DataFrame(case.columns).iloc[rows]
-            elements = [table if carrier == "pandas" else arrow.Table.from_pandas(table)]
-        shards.append(coder.decode(coder.encode(accumulated(count, elements))))
-    merged = count.merge_accumulators(reversed(shards))
-    assert count.extract_output(merged).to_bytes() == case.expected().to_bytes()
-
-
-@settings(max_examples=30)
-@given(data=st.data(), name=st.sampled_from(sorted(BY_NAME)))
+@pytest.mark.parametrize("name", BY_NAME)
+@settings(max_examples=3)
+@given(data=st.data())
 def test_every_order_of_calls_gives_the_same_bytes(data: Any, name: str) -> None:
-    """Accumulators that are fed, merged, compacted and encoded in any order."""
+    """Accumulators that are fed events and tables, merged, compacted and encoded in any order."""
     case = BY_NAME[name]
     count = EvaluateFn(**case.keywords)
     coder = count.get_accumulator_coder()
@@ -109,7 +93,10 @@ def test_every_order_of_calls_gives_the_same_bytes(data: Any, name: str) -> None
                 open_ones[0] = count.add_input(open_ones[0], event)
             events = events[size:]
         elif step == "table":
-            open_ones[0] = count.add_input(open_ones[0], pd.DataFrame(events[:size]))
+            table: Any = pd.DataFrame(events[:size])
+            if data.draw(st.booleans()):
+                table = arrow.Table.from_pandas(table)
+            open_ones[0] = count.add_input(open_ones[0], table)
             events = events[size:]
         elif step == "open":
             open_ones.insert(0, count.create_accumulator())
@@ -152,14 +139,15 @@ def same_bytes(expected: bytes) -> Any:
 
 def test_a_pipeline_gives_the_same_bytes_on_every_runner(options: PipelineOptions) -> None:
     case = BY_NAME["weights and slices"]
-    with beam.Pipeline(options=options) as pipeline:
-        found = (
-            pipeline
-            | beam.Create(case.records(list(range(case.rows))))
-            | beam.Reshuffle()
-            | beam.CombineGlobally(EvaluateFn(**case.keywords))
-        )
-        assert_that(found, same_bytes(case.expected().to_bytes()))
+    records = case.records(list(range(case.rows)))
+    for events, one in (
+        (records, case.expected()),
+        ([], se.Evaluator(positive="spam", slices=case.keywords["by"])),
+    ):
+        with beam.Pipeline(options=options) as pipeline:
+            made = pipeline | beam.Create(events) | beam.Reshuffle()
+            found = made | beam.CombineGlobally(EvaluateFn(**case.keywords))
+            assert_that(found, same_bytes(one.to_bytes()))
 
 
 def test_windows_and_keys_of_beam(options: PipelineOptions) -> None:
@@ -213,20 +201,6 @@ def test_other_windows_of_beam(window: Any) -> None:
         assert_that(found, same_bytes(case.expected().to_bytes()))
 
 
-def test_an_empty_collection_gives_an_evaluator_without_events() -> None:
-    with beam.Pipeline() as pipeline:
-        found = pipeline | beam.Create([]) | beam.CombineGlobally(EvaluateFn(y_true="y", score="p"))
-        assert_that(found, same_bytes(se.Evaluator().to_bytes()))
-
-
-def test_tables_as_elements() -> None:
-    case = BY_NAME["weights and slices"]
-    tables = [pd.DataFrame(case.columns).iloc[n : n + 90] for n in range(0, case.rows, 90)]
-    with beam.Pipeline() as pipeline:
-        found = pipeline | beam.Create(tables) | beam.CombineGlobally(EvaluateFn(**case.keywords))
-        assert_that(found, same_bytes(case.expected().to_bytes()))
-
-
 def test_the_coder_writes_the_state() -> None:
     evaluator = BY_NAME["scores"].expected()
     coder = EvaluatorCoder()
@@ -246,22 +220,6 @@ def test_an_accumulator_that_was_sent_is_no_shard_of_the_result() -> None:
     result = combine.extract_output(combine.merge_accumulators(parts))
     assert result.confusion.total == 2
     assert result.provenance == {"contents": [], "shards": []}
-
-
-def test_an_event_that_cannot_be_counted_is_shown() -> None:
-    count = EvaluateFn(y_true="y", score="p")
-    for elements, message in (
-        (
-            [{"y": 1, "p": 0.5}, {"y": 1, "p": None}],
-            "score (column 'p', event {'y': 1, 'p': None})",
-        ),
-        ([{"y": 1, "q": 0.5}], "score (column 'p'): expected a column 'p', got none among y, q"),
-        ([(1, 0.5)], "row 0: expected a dict with the names of columns, got (1, 0.5) of type tup"),
-        ([pd.DataFrame({"y": [1], "p": ["a"]})], "score (column 'p', row 0): expected a finite"),
-    ):
-        with pytest.raises(InputError) as raised:
-            count.apply(elements)
-        assert str(raised.value).startswith(message)
 
 
 def test_the_error_of_a_pipeline_has_the_same_words() -> None:
@@ -287,13 +245,11 @@ def test_labels_of_another_type_do_not_merge() -> None:
         ({"window": se.Panes("1h"), "time": "t"}, "window conflicts with windows by Beam; use"),
         ({"time": "t"}, "time conflicts with windows by Beam; use beam.WindowInto("),
         ({"metrics": ["kappa_temporal"]}, "metrics: expected metrics that do not depend on"),
-        ({"proba": "p"}, "proba conflicts with score"),
     ],
 )
 def test_bad_options(keywords: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
         EvaluateFn(**{"y_true": "y", "score": "p", "task": "binary"} | keywords)
-    assert str(raised.value).startswith(message)
 
 
 def test_the_examples_of_the_document_and_the_module_run() -> None:

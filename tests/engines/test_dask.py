@@ -1,17 +1,18 @@
-"""Dask: partitions in any cut, on processes that are killed, give the bytes of one evaluator."""
+"""Dask: partitions in any cut, on processes that are killed, give the bytes of one evaluator.
+
+Every kind of column in every collection: test_carriers.py.
+"""
 
 from __future__ import annotations
 
 import doctest
 import os
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as arrow
 import pytest
 
 import streameval as se
@@ -27,8 +28,7 @@ from dask.delayed import Delayed  # noqa: E402
 
 from streameval.integrations.dask import evaluate  # noqa: E402
 
-CASES = cases()
-BY_NAME = {case.name: case for case in CASES}
+CASE = next(case for case in cases() if case.name == "weights and slices")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "dask.md"
 
 
@@ -49,38 +49,6 @@ def cuts(case: Case, edges: list[int]) -> list[list[int]]:
     return [list(range(n, m)) for n, m in pairs]
 
 
-def collection(case: Case, kind: str) -> Any:
-    """A case's table as a Dask collection, with empty parts and parts of one class."""
-    if kind == "bag":
-        rows = case.records(list(range(case.rows)))
-        return dask_bag.from_sequence(rows, npartitions=5)
-    whole = pd.DataFrame(case.columns)
-    for name, kind in (("shares", arrow.float64()), ("tags", arrow.string())):
-        if name in whole:
-            # Of a column of Python's lists, Dask makes text.
-            whole[name] = whole[name].astype(pd.ArrowDtype(arrow.list_(kind)))
-    parts = [whole.iloc[rows] for rows in cuts(case, [0, 40, 40, 500])]
-    if kind == "data frame":
-        return dataframe.from_delayed([dask.delayed(part) for part in parts], meta=whole.iloc[:0])
-    parts[1] = arrow.Table.from_pandas(parts[1])
-    return [dask.delayed(part) for part in reversed(parts)]
-
-
-# Every kind of column in every collection: test_carriers.py.
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_collection_gives_the_bytes_of_one_evaluator(case: Case) -> None:
-    kind = ("data frame", "bag", "delayed")[CASES.index(case) % 3]
-    with dask.config.set(scheduler="synchronous"):
-        found = evaluate(collection(case, kind), **case.keywords, split_every=2)
-    assert found.to_bytes() == case.expected().to_bytes()
-
-
-@pytest.mark.parametrize("kind", ["data frame", "bag", "delayed"])
-def test_worker_processes_give_the_same_bytes(cluster: Any, kind: str) -> None:
-    case = BY_NAME["weights and slices"]
-    assert evaluate(collection(case, kind), **case.keywords) == case.expected()
-
-
 def killed_once(part: pd.DataFrame, marker: str) -> pd.DataFrame:
     """The part; the first time that it is loaded its process is killed."""
     try:
@@ -92,7 +60,7 @@ def killed_once(part: pd.DataFrame, marker: str) -> pd.DataFrame:
 
 
 def test_workers_that_are_killed_in_the_middle_change_no_bit(cluster: Any, tmp_path: Path) -> None:
-    case = BY_NAME["weights and slices"]
+    case = CASE
     parts = []
     for number, rows in enumerate(cuts(case, list(range(40, 600, 40)))):
         part = dask.delayed(pd.DataFrame(case.part(rows)))
@@ -113,7 +81,7 @@ def pids(cluster: Any) -> list[int]:
 
 
 def test_files_are_read_by_the_workers(cluster: Any, tmp_path: Path) -> None:
-    case = BY_NAME["weights and slices"]
+    case = CASE
     parts = []
     for number, rows in enumerate(cuts(case, [100, 350])):
         path = tmp_path / f"{number}.parquet"
@@ -122,63 +90,39 @@ def test_files_are_read_by_the_workers(cluster: Any, tmp_path: Path) -> None:
     assert evaluate(parts, **case.keywords) == case.expected()
 
 
-def test_states_merge_in_a_tree() -> None:
-    case = BY_NAME["scores"]
-    tasks: Counter[str] = Counter()
-
-    def recorded(graph: Any, keys: Any, **options: Any) -> Any:
-        names = graph.__dask_graph__() if hasattr(graph, "__dask_graph__") else graph
-        tasks.update(str(key).partition("-")[0] for key in names)
-        return dask.get(graph, keys, **options)
-
-    parts = [
-        dask.delayed(pd.DataFrame(case.part(rows))) for rows in cuts(case, [99, 200, 300, 450])
-    ]
-    with dask.config.set(scheduler=recorded):
-        assert evaluate(parts, **case.keywords, split_every=2) == case.expected()
-    assert (tasks["_counted"], tasks["_merged"]) == (5, 4)
-
-
 def test_only_the_named_columns_are_loaded() -> None:
-    case = BY_NAME["scores"]
     asked: list[Any] = []
 
     class Loaded:
-        columns = ("label", "p", "other")
+        columns = (*CASE.columns, "other")
 
         def __getitem__(self, names: list[str]) -> Any:
-            asked.append(names)
+            asked.extend(names)
             return self
 
         def to_delayed(self) -> list[Delayed]:
-            return [dask.delayed(pd.DataFrame(case.columns))]
+            return [dask.delayed(pd.DataFrame(CASE.columns))]
 
-    evaluate(Loaded(), **case.keywords)
-    assert asked == [["label", "p"]]
+    evaluate(Loaded(), **CASE.keywords)
+    assert sorted(asked) == sorted(CASE.columns)
 
 
 def test_an_error_of_a_worker_is_that_of_the_call(cluster: Any) -> None:
     events = dask_bag.from_sequence([{"y": 1, "p": 0.5}] * 5 + [{"y": 1, "p": None}], npartitions=2)
-    with pytest.raises(InputError) as raised:
+    text = r"^score \(column 'p', part 1, row 2\): expected a finite number, got None$"
+    with pytest.raises(InputError, match=text):
         evaluate(events, y_true="y", score="p")
-    assert (
-        str(raised.value) == "score (column 'p', part 1, row 2): expected a finite number, got None"
-    )
 
 
-def test_partitions_of_other_types_than_the_meta_says() -> None:
-    frames = [pd.DataFrame({"y": [1], "g": [1]}), pd.DataFrame({"y": ["1"], "g": ["1"]})]
+def test_partitions_of_other_types_or_columns_than_the_meta_says() -> None:
+    frames = [pd.DataFrame(one) for one in ({"y": [1], "g": [1]}, {"y": ["1"], "g": ["1"]})]
     data = dataframe.from_delayed(
         [dask.delayed(frame) for frame in frames], meta=frames[0], verify_meta=False
     )
-    with pytest.raises(StateError) as raised:
+    text = r"^part 0 and part 1: .*coerce the labels of both sides with int\(...\)$"
+    with pytest.raises(StateError, match=text):
         evaluate(data, y_true="y", y_pred="g")
-    assert str(raised.value).startswith("part 0 and part 1: ")
-    assert str(raised.value).endswith("coerce the labels of both sides with int(...)")
-
-
-def test_a_partition_that_lacks_a_column() -> None:
-    frames = [pd.DataFrame({"y": [1], "g": [1]}), pd.DataFrame({"y": [1], "h": [1]})]
+    frames[1] = pd.DataFrame({"y": [1], "h": [1]})
     with pytest.raises(InputError, match=r"^y_pred \(column 'g', part 1\): expected a column 'g'"):
         evaluate([dask.delayed(frame) for frame in frames], y_true="y", y_pred="g")
 

@@ -1,11 +1,11 @@
-"""Spark's DataFrames: the bytes of one evaluator, whatever the partitions, tasks and retries."""
+"""Spark's DataFrames: the bytes of one evaluator, whatever the partitions, tasks and retries.
+
+Every kind of column: test_carriers.py. An executor that is killed: test_spark_stream.py.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+import doctest
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError, MetricError, OptionError, StateError
-from streameval.state_files.codec import decompressed
 from tests.support.spark_sessions import session
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -88,6 +87,7 @@ def test_partitions_merge_to_the_bytes_of_one_evaluator(
     lopsided = table.repartitionByRange(3, "label").union(table.where("id < 0"))
     assert spark.evaluate(lopsided, **BINARY, by=["country"]) == found
     assert spark.evaluate(table.coalesce(1), **BINARY, by=["country"]) == found
+    assert spark.evaluate(table.where("id < 0"), **BINARY) == se.Evaluator()
 
 
 def test_what_no_partition_alone_can_know_is_merged(
@@ -97,74 +97,34 @@ def test_what_no_partition_alone_can_know_is_merged(
     one = se.Evaluator(positive="spam", max_scores=1024, intervals=True)
     one.update_many(events["kind"], events["predicted"], score=events["score"])
     parts = table.repartitionByRange(2, "kind")
-    found = spark.evaluate(
-        parts,
-        y_true="kind",
-        y_pred="predicted",
-        score="score",
-        positive="spam",
-        max_scores=1024,
-        intervals=True,
-    )
+    given = {"y_true": "kind", "y_pred": "predicted", "score": "score", "positive": "spam"}
+    found = spark.evaluate(parts, **given, max_scores=1024, intervals=True)
     assert (found.labels, found.to_bytes()) == (["ham", "spam"], one.to_bytes())
     several = spark.evaluate(parts, y_true="country", y_pred="kind")
     assert several.task == "multiclass"
     assert several.labels == ["ES", "FR", "PT", "ham", "spam"]
 
 
-def test_an_empty_table_is_an_evaluator_without_events(table: Any) -> None:
-    empty = spark.evaluate(table.where("id < 0"), **BINARY)
-    assert empty.to_bytes() == se.Evaluator().to_bytes()
-
-
-def test_probabilities_of_any_form_are_one(table: Any) -> None:
+def test_vectors_and_decimals_are_probabilities(table: Any) -> None:
     from pyspark.ml.functions import array_to_vector
 
-    made = table.select(
-        "kind",
-        F.col("score").cast("decimal(5,3)").alias("spam"),
-        (1 - F.col("score")).alias("ham"),
-    ).withColumns(
-        {
-            "map": F.create_map(
-                F.lit("ham"), F.col("ham"), F.lit("spam"), F.col("spam").cast("double")
-            ),
-            "struct": F.struct("ham", F.col("spam").cast("double").alias("spam")),
-            "array": F.array("ham", F.col("spam").cast("double")),
-        }
-    )
-    made = made.withColumn("vector", array_to_vector("array")).withColumn("p.spam", F.col("spam"))
-    made = made.withColumnRenamed("ham", "p.ham").cache()
-    forms = ["map", "struct", "array", "vector", "p.*", {"ham": "p.ham", "spam": "p.spam"}]
-    options = {"task": "multiclass", "labels": ["ham", "spam"]}
-    found = {
-        spark.evaluate(made, y_true="kind", proba=form, **options).to_bytes() for form in forms
-    }
-    assert len(found) == 1
-    nested = spark.evaluate(made, y_true="kind", score="struct.spam", positive="spam")
-    assert nested["roc_auc"] == se.from_bytes(found.pop())["roc_auc_ovr"]
+    ham, spam = 1 - F.col("score"), F.col("score").cast("decimal(5,3)")
+    vector = array_to_vector(F.array(ham, spam.cast("double")))
+    made = table.select("kind", F.struct(ham.alias("ham"), spam.alias("spam")).alias("p"))
+    options = {"y_true": "kind", "task": "multiclass", "labels": ["ham", "spam"]}
+    found = spark.evaluate(made, proba="p", **options)
+    assert spark.evaluate(table.withColumn("v", vector), proba="v", **options) == found
+    nested = spark.evaluate(made, y_true="kind", score="p.spam", positive="spam")
+    assert nested["roc_auc"] == found["roc_auc_ovr"]
 
 
-@pytest.mark.parametrize("form", ["number", "timestamp"])
-def test_a_window_counts_in_the_order_of_time(
-    table: Any, events: dict[str, np.ndarray], form: str
-) -> None:
+def test_a_window_counts_in_the_order_of_time(table: Any, events: dict[str, np.ndarray]) -> None:
     order = np.argsort(events["second"], kind="stable")
-    options: dict[str, Any] = {"window": se.Panes("2h", pane="1h", retain="1d")}
-    timed = table
-    if form == "number":
-        options["time_unit"] = "s"
-    else:
-        timed = table.withColumn("second", F.timestamp_seconds("second"))
+    options: dict[str, Any] = {"window": se.Panes("2h", pane="1h", retain="1d"), "time_unit": "s"}
     one = se.Evaluator(**options)
-    one.update_many(
-        events["label"][order],
-        score=events["score"][order],
-        event_time=(events["second"][order] * 10**6).view("datetime64[us]")
-        if form == "timestamp"
-        else events["second"][order],
-    )
-    found = spark.evaluate(timed, y_true="label", score="score", time="second", **options)
+    columns = {name: events[name][order] for name in ("label", "score", "second")}
+    one.update_many(columns["label"], score=columns["score"], event_time=columns["second"])
+    found = spark.evaluate(table, y_true="label", score="score", time="second", **options)
     assert found.to_bytes() == one.to_bytes()
     assert found.arrivals == {"on_time": ROWS, "late_kept": 0, "late_dropped": 0}
 
@@ -309,7 +269,7 @@ def test_names_are_in_any_case_where_they_are_for_spark(table: Any) -> None:
         spark.evaluate(twice, **BINARY)
 
 
-def test_a_group_of_more_scores_than_are_kept_has_bounds(table: Any) -> None:
+def test_a_group_has_bounds_or_the_reason_why_it_has_no_value(table: Any) -> None:
     many = table.withColumn("score", F.rand(7)).cache()
     options: dict[str, Any] = {**BINARY, "group_by": "country", "metrics": ["roc_auc", "f1"]}
     exact = {row.country: row for row in spark.evaluate(many, **options).collect()}
@@ -321,11 +281,7 @@ def test_a_group_of_more_scores_than_are_kept_has_bounds(table: Any) -> None:
         low, high = row.bounds["roc_auc"]
         assert low <= exact[row.country].roc_auc <= high
         assert low < high
-
-
-def test_a_group_of_one_class_says_why_it_has_no_value(table: Any) -> None:
-    rows = spark.evaluate(table, **BINARY, group_by="kind", metrics=["roc_auc"]).collect()
-    for row in rows:
+    for row in spark.evaluate(table, **BINARY, group_by="kind", metrics=["roc_auc"]).collect():
         assert np.isnan(row.roc_auc)
         assert "one class" in row.reasons["roc_auc"] or "no " in row.reasons["roc_auc"]
 
@@ -358,63 +314,49 @@ def test_a_task_that_runs_again_counts_once(table: Any) -> None:
                 raise OSError("a machine is lost")
             yield batch
 
-    before = table.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
-    table.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "300")
+    conf, key = table.sparkSession.conf, "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = conf.get(key)
+    conf.set(key, "300")
     try:
         failing = table.coalesce(2).mapInArrow(fails_once, table.schema)
         assert spark.evaluate(failing, **BINARY) == spark.evaluate(table, **BINARY)
     finally:
-        table.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+        conf.set(key, before)
 
 
 # Of options alone: tests/golden/option_errors.json.
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
-        {"y_true": "lable", "score": "score"},
+        {"y_true": "lable"},
         InputError,
         "y_true: expected a column 'lable', got none among label, kind, score, predicted, weight, "
         "country, second, id; did you mean 'label'?",
     ),
     (
-        {"y_true": "label", "score": "country"},
+        {"score": "country"},
         InputError,
         "score (column 'country', partition 0, row 0): expected a finite number, got '",
     ),
     (
-        {"y_true": "kind", "score": "score"},
+        {"y_true": "kind"},
         InputError,
         "y_true (column 'kind', partition 0, row 0): expected labels like the default "
         "positive label 1, got '",
     ),
     (
-        {"y_true": "country", "y_pred": "country", "positive": "PT"},
-        (InputError, StateError),  # type: ignore[dict-item]
-        "",
-    ),
-    (
-        {"y_true": "label", "score": "score", "window": se.Panes("1h"), "time": "kind"},
+        {"window": se.Panes("1h"), "time": "kind"},
         InputError,
         "time: column 'kind': expected timestamps, or numbers with time_unit=, got a column of "
         'type string; convert it with functions.to_timestamp("kind")',
     ),
     (
-        {
-            "y_true": "label",
-            "score": "score",
-            "group_by": "country",
-            "window": se.Panes("1h"),
-            "time": "second",
-        },
+        {"group_by": "country", "window": se.Panes("1h"), "time": "second"},
         OptionError,
         'group_by conflicts with window; group by functions.window("second", "1 hour") too',
     ),
+    ({"metrics": ["rocauc"]}, MetricError, "no metric is called 'rocauc'; did you mean roc_auc"),
     (
-        {"y_true": "label", "score": "score", "metrics": ["rocauc"]},
-        MetricError,
-        "no metric is called 'rocauc'; did you mean roc_auc",
-    ),
-    (
-        {"y_true": "label", "proba": "ghost*", "labels": [0, 1]},
+        {"score": None, "proba": "ghost*", "labels": [0, 1]},
         InputError,
         "proba: expected columns named ghostLABEL, for proba='ghost*', got none among label",
     ),
@@ -426,23 +368,18 @@ def test_bad_input_is_one_sentence(
     table: Any, arguments: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind) as failure:
-        spark.evaluate(table, **arguments)
+        spark.evaluate(table, **{"y_true": "label", "score": "score"} | arguments)
     assert str(failure.value).startswith(text)
     assert "\n" not in str(failure.value)
 
 
-def test_a_null_is_named_with_its_place(local: Any) -> None:
+def test_nulls_and_bad_states_are_one_sentence(table: Any, local: Any) -> None:
     rows = local.createDataFrame([(1, 0.5), (None, 0.25)], "label int, score double").coalesce(1)
-    with pytest.raises(
-        InputError, match=r"^y_true \(column 'label', partition 0, row 1\): .* None"
-    ):
+    text = r"^y_true \(column 'label', partition 0, row 1\): .* None"
+    with pytest.raises(InputError, match=text):
         spark.evaluate(rows, y_true="label", score="score")
-
-
-def test_bad_states_are_one_sentence(table: Any, local: Any) -> None:
-    with pytest.raises(
-        InputError, match=r"^column 'kind': expected states, which are binary, got "
-    ):
+    text = r"^column 'kind': expected states, which are binary, got "
+    with pytest.raises(InputError, match=text):
         spark.merge_states(table, "kind")
     states = [(se.Evaluator().to_bytes(),), (se.Evaluator(bins=5).to_bytes(),)]
     other = local.createDataFrame(states, "state binary")
@@ -464,63 +401,9 @@ def test_workers_without_streameval_are_named(table: Any, monkeypatch: pytest.Mo
         spark.evaluate(table, **BINARY)
 
 
-DRIVER = """
-import json, os, signal, sys, time
-from pathlib import Path
-from tests.support.spark_sessions import session
-from streameval.integrations import spark
-
-path, directory, speculation = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-made = session("local-cluster[2,1,512]", directory, **{
-    "spark.executor.memory": "512m",
-    "spark.speculation": speculation,
-    "spark.speculation.quantile": "0.1",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.interval": "10ms",
-})
-marks = directory / "marks"
-marks.mkdir()
-
-def slow(batches):
-    # A task says that it runs, so that its executor can be killed, and takes its time.
-    (marks / str(os.getppid())).touch()
-    for batch in batches:
-        time.sleep(0.2)
-        yield batch
-
-rows = made.read.parquet(path).repartition(8, "id")
-rows = rows.mapInArrow(slow, rows.schema)
-found = spark.evaluate(rows, y_true="label", score="score", weight="weight")
-(directory / "found").write_bytes(found.to_bytes())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("speculation", ["false", "true"])
-def test_an_executor_that_is_killed_changes_nothing(
-    table: Any, events: dict[str, np.ndarray], tmp_path: Path, speculation: str
-) -> None:
-    path = str(tmp_path / "events")
-    table.write.parquet(path)
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, path, str(tmp_path), speculation])
-    try:
-        marks = tmp_path / "marks"
-        killed = False
-        while driver.poll() is None:
-            daemons = [] if killed or not marks.exists() else list(marks.iterdir())
-            for daemon in daemons[:1]:
-                # The parent of the daemon of Python workers is the executor.
-                stat = Path(f"/proc/{daemon.name}/stat").read_text()
-                os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
-                killed = True
-            try:
-                driver.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-        assert (driver.returncode, killed) == (0, True)
-    finally:
-        driver.kill()
-        driver.wait()
-    one = se.Evaluator()
-    one.update_many(events["label"], score=events["score"], weight=events["weight"])
-    assert decompressed((tmp_path / "found").read_bytes()) == one.to_bytes()
+def test_the_page_shows_what_spark_gives(local: Any) -> None:
+    page = Path(__file__).parents[2] / "docs" / "spark.md"  # its getOrCreate() gives this session
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    result = doctest.testfile(str(page), module_relative=False, optionflags=flags)
+    assert result.failed == 0
+    assert result.attempted > 10

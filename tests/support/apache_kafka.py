@@ -84,19 +84,6 @@ transaction.state.log.min.isr=1
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
-    def restart(self) -> None:
-        """Kill it, and start it again on its data."""
-        self.kill()
-        self.start()
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.terminate()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
 
 def main(command: list[str]) -> int:
     if not command:
@@ -113,7 +100,7 @@ def main(command: list[str]) -> int:
             environment = {**os.environ, "KAFKA_BOOTSTRAP": kafka.bootstrap}
             code = subprocess.run(command, env=environment).returncode
         finally:
-            kafka.stop()
+            kafka.kill()
     print(f"tested against Apache Kafka {VERSION}: {'passed' if code == 0 else 'FAILED'}")
     return code
 

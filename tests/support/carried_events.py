@@ -44,7 +44,7 @@ _ARGUMENTS = {
 }
 """From what a call says of columns to the arguments of ``update``."""
 _OPTIONS = ("task", "positive", "labels", "threshold", "window", "intervals", "bootstrap")
-_OPTIONS += ("max_scores",)
+_OPTIONS += ("max_scores", "time_unit", "metrics")
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,9 @@ class Case:
             fields["unit"] = call["bootstrap"].unit
         for row in self.table().to_pylist():
             event = {name: row[column] for name, column in fields.items()}
-            if "event_time" in event and event["event_time"].tzinfo is None:
-                event["event_time"] = event["event_time"].replace(tzinfo=UTC)
+            moment = event.get("event_time")
+            if isinstance(moment, datetime) and moment.tzinfo is None:
+                event["event_time"] = moment.replace(tzinfo=UTC)
             if isinstance(event.get("proba"), list):
                 event["proba"] = dict(zip(options["labels"], event["proba"], strict=True))
             if self.shares:

@@ -38,21 +38,16 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import Address
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings, ServeSettings, WebhookSettings
-from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.server import Server
-from streameval.service.join.label_join import open_join
 from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.loop import ReadLoop
 from streameval.service.run.opening import open_settled
 from streameval.service.run.store_reader import StoreReader
-from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, Position, RawBatch
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.store import read_store
 from streameval.state_files.codec import COMPRESSED, decompressed
-from tests.support.run import InTurn, Lists
+from tests.support.run import InTurn, Lists, Run, opened
 
 FILE = Path(__file__).parents[1] / "golden" / "service.json"
 NOW = 1_767_268_800_000_000
@@ -231,27 +226,15 @@ class _Outbox:
 
 
 @contextmanager
-def ran(settings: RunSettings) -> Iterator[tuple[Runner, Publisher, _Outbox]]:
+def ran(settings: RunSettings) -> Iterator[tuple[Run, _Outbox]]:
     """A run of all lines, at one moment, on a store that is closed at the end of the block."""
-    publisher, outbox = Publisher(), _Outbox()
+    outbox = _Outbox()
     with mock.patch("time.time_ns", return_value=NOW * 1_000):
         settings, store = open_settled(settings, lambda drops: drops)
-    try:
-        decoder = RecordDecoder(
-            settings.fields, settings.evaluator, settings.join is not None, clock=lambda: NOW / 1e6
-        )
-        join = open_join(settings, store, lambda: 1.0, lambda: NOW)
-        runner = Runner(
-            Unit(settings, store, decoder, join=join, now=lambda: NOW),
-            publisher,
-            ReadLoop(settings, lambda: 1.0),
-            webhook=outbox,  # type: ignore[arg-type]
-            now=lambda: NOW,
-        )
-        runner.run([Rounds(settings, runner.positions)])
-        yield runner, publisher, outbox
-    finally:
-        store.close()
+    given: dict[str, Any] = {"store": store, "webhook": outbox}
+    with opened(settings, clock=lambda: 1.0, now=lambda: NOW, **given) as run:
+        run.runner.run([Rounds(settings, run.runner.positions)])
+        yield run, outbox
 
 
 def _plain(value: object) -> str:
@@ -316,14 +299,8 @@ def postgres_rows(address: str) -> Iterator[tuple[str, str]]:
             yield f"index {name}", text.replace(schema, "S")
         for table in sorted({row[0] for row in columns}):
             if table == "claims":
-                yield (
-                    "row claims",
-                    repr(
-                        connection.execute(
-                            "SELECT unit, generation, commits FROM claims"
-                        ).fetchall()
-                    ),
-                )
+                query = "SELECT unit, generation, commits FROM claims"
+                yield "row claims", repr(connection.execute(query).fetchall())
             elif table == "unit_checksums":
                 query = "SELECT unit, name, key FROM unit_checksums"
                 yield from _rows(table, connection.execute(query).fetchall())
@@ -450,12 +427,10 @@ def service_answers() -> Iterator[tuple[str, str]]:
     """Every answer but PostgreSQL's; writes in the working directory."""
     for name, text in _RUNS.items():
         settings = settings_from_text(text)
-        with ran(settings) as (_, publisher, outbox):
-            snapshot = publisher.current()
-            assert snapshot is not None
-            data = msgspec.to_builtins(snapshot)
-            yield from ((f"{name} snapshot {key}", json.dumps(one)) for key, one in data.items())
-            yield from ((f"{name} {what}", answer) for what, answer in answers(publisher))
+        with ran(settings) as (run, outbox):
+            data = run.data.items()
+            yield from ((f"{name} snapshot {key}", json.dumps(one)) for key, one in data)
+            yield from ((f"{name} {what}", answer) for what, answer in answers(run.publisher))
             yield from ((f"{name} {what}", answer) for what, answer in posted(outbox))
         yield from ((f"{name} {what}", row) for what, row in sqlite_rows(f"{name}.db"))
         followed = Publisher()
@@ -467,9 +442,9 @@ def service_answers() -> Iterator[tuple[str, str]]:
         data = msgspec.to_builtins(followed.current())
         yield from ((f"{name} followed {key}", json.dumps(one)) for key, one in data.items())
     yield from _commands()
-    with ran(settings_from_text(CHANGED)) as (runner, publisher, _):
-        yield "changed events", repr(runner.events)
-        yield "changed begins", json.dumps(msgspec.to_builtins(publisher.current())["windows"])
+    with ran(settings_from_text(CHANGED)) as (run, _):
+        yield "changed events", repr(run.runner.events)
+        yield "changed begins", json.dumps(run.data["windows"])
     yield from ((f"changed {what}", row) for what, row in sqlite_rows("joined.db"))
     with closing(read_store("joined.db")) as store:
         yield "changed windows", " ".join(json.loads(store.meta()["windows"]))
@@ -484,13 +459,7 @@ def postgres_answers(address: str) -> Iterator[tuple[str, str]]:
     yield "postgres check", checked.replace(*re.findall(r"\n(\S+): sound", checked), "ADDRESS")
 
 
-@contextmanager
-def working_directory(path: Path) -> Iterator[None]:
-    """Go there for as long as the block lasts."""
-    with contextlib.chdir(path):
-        yield
-
-
+working_directory = contextlib.chdir
 _DIGITS = re.compile(r"\d+\.\d{11,}(?:e[-+]?\d+)?")
 
 
@@ -518,7 +487,7 @@ def _everything() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as here, working_directory(Path(here)):
+    with tempfile.TemporaryDirectory() as here, contextlib.chdir(here):
         begun = time.monotonic()
         found = dict(_everything())
     if sys.argv[1:2] == ["--show"]:

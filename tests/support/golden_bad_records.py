@@ -5,6 +5,7 @@ Run as a module it writes the file again.
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import tempfile
@@ -23,8 +24,6 @@ from streameval.service.sources.raw import RawBatch
 FILE = Path(__file__).parents[1] / "golden" / "bad_records.json"
 
 _NOW = 1_800_000_000.0
-_SHOWN = 10
-"""Bad records that a command shows."""
 
 GOOD: dict[str, str] = {
     "label": "1",
@@ -116,11 +115,8 @@ def texts(role: str, commanded: Iterable[str] = VALUES) -> dict[str, dict[str, s
     if role in _SETTINGS:
         found["service"] = _of_service(role, name)
     if options:
-        found["jsonl"] = {value: _call(_jsonl, name, value, options) for value in VALUES}
-        found["json"] = {value: _call(_array, name, value, options) for value in VALUES}
-        found["csv"] = {value: _call(_csv, name, value, options) for value in VALUES}
-        found["parquet"] = {value: _call(_parquet, name, value, options) for value in VALUES}
-        found["mapping"] = {value: _call(_mapping, name, value, options) for value in VALUES}
+        for carrier, carry in _CARRIERS.items():
+            found[carrier] = {value: _call(carry, name, value, options) for value in VALUES}
         found["command"] = _commanded(name, options, commanded)
     return found
 
@@ -171,12 +167,8 @@ def _others() -> Iterator[bytes]:
     yield _line("label", "1")
 
 
-def _jsonl(name: str, value: str) -> tuple[str, bytes]:
-    return "a.jsonl", b"".join([*_others(), _line(name, value), *_others()])
-
-
-def _array(name: str, value: str) -> tuple[str, bytes]:
-    return "a.json", _as_array([*_others(), _line(name, value), *_others()])
+def _lines(name: str, value: str) -> list[bytes]:
+    return [*_others(), _line(name, value), *_others()]
 
 
 def _as_array(lines: list[bytes]) -> bytes:
@@ -185,44 +177,39 @@ def _as_array(lines: list[bytes]) -> bytes:
 
 def _csv(name: str, value: str) -> tuple[str, bytes]:
     """The value as a data frame writes it: text as it is, null as an empty cell."""
-    text = value if value != "null" else ""
-    if text.startswith('"'):
-        text = json.loads(text)
-    rows = [",".join(map(_quoted, GOOD))]
-    for label in ("0", "1"):
-        rows.append(_row({"label": label}))
-    rows.append(_row({name: text}))
-    return "a.csv", ("\n".join(rows) + "\n").encode(errors="surrogatepass")
+    text = json.loads(value) if value.startswith('"') else value if value != "null" else ""
+    plain = {key: good.strip('"') if good.startswith('"') else good for key, good in GOOD.items()}
+    rows = [plain | {"label": "0"}, plain | {"label": "1"}, plain | {name: text}]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([GOOD, *(row.values() for row in rows)])
+    return "a.csv", file.getvalue().encode(errors="surrogatepass")
 
 
-def _row(given: dict[str, str]) -> str:
-    plain = {key: text.strip('"') if text.startswith('"') else text for key, text in GOOD.items()}
-    return ",".join(map(_quoted, (plain | given).values()))
-
-
-def _quoted(text: str) -> str:
-    odd = '"' in text or "," in text or "\n" in text
-    return '"' + text.replace('"', '""') + '"' if odd else text
+def _columns(name: str, value: str, bad: int) -> dict[str, list[Any]]:
+    """Three rows, of which the last ``bad`` have the value."""
+    columns = {key: [json.loads(text)] * 3 for key, text in GOOD.items()}
+    columns["label"] = [0, 1, 0]
+    columns[name][3 - bad :] = [json.loads(value)] * bad
+    return columns
 
 
 def _parquet(name: str, value: str) -> tuple[str, bytes]:
     import pyarrow
     import pyarrow.parquet
 
-    columns = {key: [json.loads(text)] * 3 for key, text in GOOD.items()}
-    columns["label"] = [0, 1, 0]
-    columns[name] = [json.loads(value)] * 3
-    table = pyarrow.table({key: pyarrow.array(values) for key, values in columns.items()})
     target = io.BytesIO()
-    pyarrow.parquet.write_table(table, target)
+    pyarrow.parquet.write_table(pyarrow.table(_columns(name, value, 3)), target)
     return "a.parquet", target.getvalue()
 
 
-def _mapping(name: str, value: str) -> dict[str, list[Any]]:
-    columns = {key: [json.loads(text)] * 3 for key, text in GOOD.items()}
-    columns["label"] = [0, 1, 0]
-    columns[name][2] = json.loads(value)
-    return columns
+_CARRIERS: dict[str, Callable[[str, str], Any]] = {
+    "jsonl": lambda name, value: ("a.jsonl", b"".join(_lines(name, value))),
+    "json": lambda name, value: ("a.json", _as_array(_lines(name, value))),
+    "csv": _csv,
+    "parquet": _parquet,
+    "mapping": lambda name, value: _columns(name, value, 1),
+}
 
 
 def _call(carried: Callable[[str, str], Any], name: str, value: str, options: Any) -> str:
@@ -267,7 +254,7 @@ def _commanded(name: str, options: dict[str, Any], values: Iterable[str]) -> dic
     found: dict[str, str] = {}
     for value in values:
         with _directory():
-            Path("a.jsonl").write_bytes(_jsonl(name, value)[1])
+            Path("a.jsonl").write_bytes(b"".join(_lines(name, value)))
             out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
                 code = main(["evaluate", "a.jsonl", *arguments, "--format", "json"])

@@ -7,27 +7,6 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["CONFIG", "good", "hostile"]
-
-CONFIG = """
-store = "run.db"
-
-[evaluator]
-slices = ["country"]
-
-[fields]
-id = "id"
-score = "score"
-time = "time"
-
-[join]
-wait = "48h"
-
-[checkpoint]
-every = "50ms"
-events = 500
-"""
-
 _OVERSIZED = (1 << 20) + 1
 
 

@@ -150,30 +150,24 @@ def cohen_kappa(events, weights=None):
 
 def matthews_corrcoef(events):
     """The correlation of the one-hot truth with the one-hot prediction, summed over classes."""
-    if not events:
-        return None
     total = weight_of(events, lambda t, p: True)
 
-    def covariance(left, right):
+    def covariance(one, other):
+        """Of two places in an event, times the square of all weight."""
         return sum(
-            weight_of(events, lambda t, p, k=k: left(t, p) == k and right(t, p) == k) / total
-            - weight_of(events, lambda t, p, k=k: left(t, p) == k)
-            * weight_of(events, lambda t, p, k=k: right(t, p) == k)
-            / (total * total)
+            total * sum(Fraction(event[2]) for event in events if event[one] == k == event[other])
+            - math.prod(sum(Fraction(e[2]) for e in events if e[n] == k) for n in (one, other))
             for k in classes(events)
         )
 
-    def true(t, p):
-        return t
+    spread, top = covariance(0, 0) * covariance(1, 1), covariance(0, 1)
+    return math.copysign(math.sqrt(top * top / spread), top) if spread else None
 
-    def predicted(t, p):
-        return p
 
-    spread = covariance(true, true) * covariance(predicted, predicted)
-    if spread == 0:
-        return None
-    top = covariance(true, predicted)
-    return math.copysign(math.sqrt(top * top / spread), top)
+def _better_than(events, share):
+    """How much of the error of always being right in this share of cases is avoided."""
+    ratio = divide(1 - accuracy(events), 1 - share)
+    return None if ratio is None else 1 - ratio
 
 
 def kappa_m(events):
@@ -181,17 +175,14 @@ def kappa_m(events):
         return None
     total = weight_of(events, lambda t, p: True)
     most = max(weight_of(events, lambda t, p, k=k: t == k) for k in classes(events)) / total
-    ratio = divide(1 - accuracy(events), 1 - most)
-    return None if ratio is None else 1 - ratio
+    return _better_than(events, most)
 
 
 def kappa_temporal(events):
     pairs = list(pairwise(events))
     if not pairs:
         return None
-    repeated = Fraction(sum(a[0] == b[0] for a, b in pairs), len(pairs))
-    ratio = divide(1 - accuracy(events), 1 - repeated)
-    return None if ratio is None else 1 - ratio
+    return _better_than(events, Fraction(sum(a[0] == b[0] for a, b in pairs), len(pairs)))
 
 
 def balanced_accuracy(events):
@@ -212,19 +203,11 @@ def geometric_mean(events):
 
 
 def _prevalence_weighted(events, count):
-    sums = [
-        (four_counts(events, k)[0], count(four_counts(events, k)), sum(four_counts(events, k)[::2]))
-        for k in classes(events)
-    ]
-    return divide(sum(tp * t for tp, _, t in sums), sum(n * t for _, n, t in sums))
-
-
-def prevalence_weighted_precision(events):
-    return _prevalence_weighted(events, lambda c: c[0] + c[1])
-
-
-def prevalence_weighted_recall(events):
-    return _prevalence_weighted(events, lambda c: c[0] + c[2])
+    fours = [four_counts(events, k) for k in classes(events)]
+    return divide(
+        sum(four[0] * sum(four[::2]) for four in fours),
+        sum(count(four) * sum(four[::2]) for four in fours),
+    )
 
 
 WHOLE_METRICS = {
@@ -240,6 +223,10 @@ WHOLE_METRICS = {
     "cohen_kappa_linear": lambda events: cohen_kappa(events, "linear"),
     "cohen_kappa_quadratic": lambda events: cohen_kappa(events, "quadratic"),
     "kappa_m": kappa_m,
-    "prevalence_weighted_precision": prevalence_weighted_precision,
-    "prevalence_weighted_recall": prevalence_weighted_recall,
+    "prevalence_weighted_precision": lambda events: _prevalence_weighted(
+        events, lambda four: four[0] + four[1]
+    ),
+    "prevalence_weighted_recall": lambda events: _prevalence_weighted(
+        events, lambda four: four[0] + four[2]
+    ),
 }

@@ -1,23 +1,7 @@
 """One tester for the laws that every state of streameval keeps.
 
 A state is described once by a :class:`StateSpec`; :func:`check_law` then tries
-one law on it with Hypothesis. A test file needs no more than this::
-
-    from tests.support.laws import StateSpec, check_law, law_cases
-
-    SPECS = [
-        StateSpec(
-            name="counts",
-            empty=ConfusionCounts,
-            events=st.tuples(labels, labels, weights),
-            update_many=lambda state, events: state.update_many(*columns(events, 3)),
-            read=lambda state: (state.sums.f1, state.sums.active),
-        ),
-    ]
-
-    @pytest.mark.parametrize(("spec", "law"), law_cases(SPECS))
-    def test_laws(spec, law):
-        check_law(spec, law)
+one law on it with Hypothesis. :func:`law_cases` gives states and laws to ``parametrize``.
 
 An event is whatever ``events`` draws; only the spec's own functions look into
 it. ``update_many`` gets a list of events, which may be empty. ``read`` returns
@@ -39,7 +23,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,27 +33,6 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError, StateError
 from tests.support.examples import most_examples, number_of_examples
-
-__all__ = [
-    "LAWS",
-    "State",
-    "StateSpec",
-    "assert_near",
-    "assert_portable",
-    "assert_same",
-    "check_law",
-    "columns",
-    "law_cases",
-]
-
-
-class State(Protocol):
-    """What the tester itself calls; the rest goes through the spec."""
-
-    def merge(self, other: Any) -> None: ...
-    def copy(self) -> Any: ...
-    def to_state(self) -> dict[str, Any]: ...
-    def _check(self) -> None: ...
 
 
 def assert_same(left: Any, right: Any, where: str = "state", *, near: bool = False) -> None:
@@ -130,18 +93,6 @@ def assert_portable(value: Any, where: str = "state") -> None:
         raise AssertionError(f"{where}: {value!r} cannot be written to a state file")
 
 
-def _update(state: Any, event: Any) -> None:
-    state.update(*event)
-
-
-def _undo(state: Any, event: Any) -> None:
-    state.revert(*event)
-
-
-def _nothing(state: Any) -> object:
-    return None
-
-
 @dataclass(frozen=True)
 class StateSpec:
     """All that the tester has to know about one state class.
@@ -167,9 +118,9 @@ class StateSpec:
     empty: Callable[[], Any]
     events: st.SearchStrategy[Any]
     update_many: Callable[[Any, list[Any]], None]
-    update: Callable[[Any, Any], None] = _update
-    revert: Callable[[Any, Any], None] | None = _undo
-    read: Callable[[Any], object] = _nothing
+    update: Callable[[Any, Any], None] = lambda state, event: state.update(*event)
+    revert: Callable[[Any, Any], None] | None = lambda state, event: state.revert(*event)
+    read: Callable[[Any], object] = lambda state: None
     same: Callable[[Any, Any], None] = assert_same
     excused: Mapping[str, str] = field(default_factory=dict)
     from_state: Callable[[Any], Any] | None = None
@@ -317,10 +268,6 @@ def _revert(spec: StateSpec, data: st.DataObject) -> None:
     spec.assert_equal(state, spec.empty())
 
 
-def _pickled(state: Any) -> Any:
-    return pickle.loads(pickle.dumps(state))
-
-
 def _copy(spec: StateSpec, data: st.DataObject) -> None:
     """Written and read, or copied in any way, it is the same state, and goes its own way."""
     state = _draw_state(spec, data, "a")
@@ -329,7 +276,8 @@ def _copy(spec: StateSpec, data: st.DataObject) -> None:
     before = copy.deepcopy(written)
     ways = [type(state).copy]
     if spec.pickled:
-        ways += [copy.deepcopy, _pickled, *([copy.copy] if hasattr(state, "__copy__") else [])]
+        ways += [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+        ways += [copy.copy] if hasattr(state, "__copy__") else []
     twins = [spec.restore(written), data.draw(st.sampled_from(ways), label="copied by")(state)]
     event = data.draw(spec.events, label="event")
     for twin in twins:
@@ -493,13 +441,7 @@ def law_cases(specs: list[StateSpec]) -> list[Any]:
 
 
 def check_law(spec: StateSpec, law: str, *, max_examples: int = 40) -> None:
-    """Try one law on a state; raises with the smallest counterexample found.
-
-    Args:
-        spec: The state.
-        law: One of :data:`LAWS`.
-        max_examples: How many examples Hypothesis draws.
-    """
+    """Try one law on a state; raises with the smallest counterexample found."""
     unknown = set(spec.excused) - set(LAWS)
     if unknown:
         raise ValueError(f"{spec.name}: excused from laws that do not exist: {sorted(unknown)}")

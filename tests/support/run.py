@@ -267,10 +267,12 @@ def opened(
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], int] = wall_time,
     publisher: Publisher | None = None,
+    store: Store | None = None,
+    webhook: Any = None,
     **loop: Any,
 ) -> Iterator[Run]:
     """A run on its store, which is closed at the end of the block."""
-    with closing(open_store(settings.store, fingerprint(settings))) as store:
+    with closing(store or open_store(settings.store, fingerprint(settings))) as store:
         decoder = RecordDecoder(
             settings.fields,
             settings.evaluator,
@@ -281,7 +283,8 @@ def opened(
         publisher = publisher or Publisher()
         join = open_join(settings, store, clock, now)
         unit = Unit(settings, store, decoder, join=join, now=now)
-        runner = Runner(unit, publisher, ReadLoop(settings, clock, **loop), now=now)
+        reading = ReadLoop(settings, clock, **loop)
+        runner = Runner(unit, publisher, reading, webhook=webhook, now=now)
         yield Run(runner, store, publisher)
 
 

@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 
 import streameval as se
+from tests.support import carried_events
 
 Columns = dict[str, list[Any]]
 SHARES = {"ant": "p_ant", "bee": "p_bee", "cow": "p_cow"}
-_ARGUMENTS = {
-    **{name: name for name in ("y_true", "y_pred", "score", "proba", "weight", "unit")},
-    "time": "event_time",
-}
-"""From the keywords of a call to the arguments of ``update_many``."""
 
 
 @dataclass(frozen=True)
@@ -36,41 +32,19 @@ class Case:
 
     def expected(self) -> se.Evaluator:
         """One evaluator of all events, in the order of their times where they have some."""
-        options = {name: value for name, value in self.keywords.items() if name not in _ARGUMENTS}
-        if "by" in options:
-            by = options.pop("by")
-            options["slices"] = [by] if isinstance(by, str) else by
-        if self.keywords["y_true"] == "animal":
-            options["task"] = "multiclass"
-        rows = range(self.rows)
-        if "time" in self.keywords:
-            rows = sorted(rows, key=self.columns[self.keywords["time"]].__getitem__)
-
-        def column(path: Any) -> Any:
-            if path == "is_*":
-                path = {label: f"is_{label}" for label in SHARES}
-            if isinstance(path, dict):
-                return {label: column(inner) for label, inner in path.items()}
-            return [self.columns[path][row] for row in rows]
-
-        arguments = {
-            argument: column(self.keywords[name] if name != "proba" else self.shares)
-            for name, argument in _ARGUMENTS.items()
-            if name in self.keywords
-        }
-        if "slices" in options:
-            names = {
-                n for one in options["slices"] for n in ([one] if isinstance(one, str) else one)
-            }
-            arguments["slices"] = {name: column(name) for name in names}
-        evaluator = se.Evaluator(**options)
-        evaluator.update_many(**arguments)
-        return evaluator
-
-    @property
-    def shares(self) -> Any:
-        """The column of the positive probability, or those of the labels."""
-        return "p" if self.keywords["proba"] == "p" else SHARES
+        call, columns = self.keywords, self.columns
+        several = call.get("proba", "p") != "p" and call["proba"] != "shares"
+        rows: Any = range(self.rows)
+        if "time" in call:
+            rows = sorted(rows, key=columns[call["time"]].__getitem__)
+        case = carried_events.Case(
+            self.part(rows),
+            call,
+            {"task": "multiclass"} if call["y_true"] == "animal" else {},
+            shares=SHARES if several else {},
+            flags={name: f"is_{name}" for name in SHARES} if call["y_true"] == "is_*" else {},
+        )
+        return se.from_bytes(case.state())
 
     def part(self, rows: list[int]) -> Columns:
         """These rows of the table."""
@@ -145,7 +119,8 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
         """Whether a call names a column, or the shares that are expected of it."""
         shared = given.get("proba", "p") != "p" and name in SHARES.values()
         shared |= given["y_true"] == "is_*" and name.startswith("is_")
-        return shared or repr(name) in repr([given.get(key) for key in (*_ARGUMENTS, "by")])
+        keys = ("y_true", "y_pred", "score", "proba", "weight", "unit", "time", "by")
+        return shared or repr(name) in repr([given.get(key) for key in keys])
 
     return [
         Case(name, {key: column for key, column in columns.items() if used(key, given)}, given)
