@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from bisect import bisect_left
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -146,23 +147,21 @@ def test_names_of_probabilities_are_labels_of_one_kind() -> None:
         check_probabilities({None: 1.0})
 
 
+def accepts(check: Any, *given: Any) -> bool:
+    with suppress(InputError):
+        check(*given)
+        return True
+    return False
+
+
 def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> None:
     rng = np.random.default_rng(11)
     for total in (1.001, 0.999):
         for _ in range(200):
             row = rng.dirichlet(np.ones(9)) * total
             row[0] += (total - math.fsum(row)) * rng.integers(0, 3)
-            verdicts = set()
-            for check, given_row in (
-                (check_probabilities, (dict(enumerate(row.tolist())),)),
-                (check_probability_rows, (range(9), row[None])),
-            ):
-                try:
-                    check(*given_row)
-                    verdicts.add(True)
-                except InputError:
-                    verdicts.add(False)
-            assert len(verdicts) == 1
+            alone = accepts(check_probabilities, dict(enumerate(row.tolist())))
+            assert accepts(check_probability_rows, range(9), row[None]) == alone
 
 
 def test_zeros_of_fractional_weights_are_a_sum_and_older_forms_are_read() -> None:
@@ -171,21 +170,15 @@ def test_zeros_of_fractional_weights_are_a_sum_and_older_forms_are_read() -> Non
     scores.update("a", {"a": 1.0}, 0.25)
     scores.update("a", {"c": 1.0}, 2)
     # 0.25 is no more than the rounding of the sum that it is a part of.
-    assert [side.tolist() for side in scores.column_scores("b", "a")] == [
-        [0.0, 0.5],
-        [2.25, 1e12 + 0.5],
-    ]
+    values, weights = scores.column_scores("b", "a")
+    assert (values.tolist(), weights.tolist()) == ([0.0, 0.5], [2.25, 1e12 + 0.5])
     form = scores.to_state()
     assert ClassScores.from_state(form) == scores
     # Before, a form had no zeros: they are what the class weighs more, where that is not rounding.
     starts = np.append(0, np.cumsum(form["lengths"]))
     held = form["scores"] != 0.0
-    older = {
-        **form,
-        "scores": form["scores"][held],
-        "weights": form["weights"][held],
-        "lengths": np.diff(np.append(0, np.cumsum(held))[starts]),
-    }
+    older = {name: form[name][held] for name in ("scores", "weights")}
+    older = form | older | {"lengths": np.diff(np.append(0, np.cumsum(held))[starts])}
     read = ClassScores.from_state(older)
     read._check()
     assert read.column_scores("c", "a")[0].tolist() == [0.0, 1.0]

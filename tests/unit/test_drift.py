@@ -120,12 +120,7 @@ def test_shares_of_labels() -> None:
         ("psi", NOW, "anytime", "psi has no method 'anytime'; it has auto"),
         ("ks", NOW, "exact", "ks has no method 'exact'; it has auto and anytime"),
         ("ks", {"a": 1}, "auto", "ks compares the scores of two ScoreIndex, got ScoreIndex and d"),
-        (
-            "cramers_v",
-            {"a": 1},
-            "auto",
-            "cramers_v compares the labels of two mappings from label ",
-        ),
+        ("cramers_v", {"a": 1}, "auto", "cramers_v compares the labels of two mappings from label"),
     ],
 )
 def test_refusals(name: str, other: Any, method: str, message: str) -> None:

@@ -268,7 +268,7 @@ def test_of_several_classes_the_predicted_labels_probability_gives_the_accuracy(
 
 
 def test_losses_of_several_classes_are_sums_over_columns_of_loss_times_rate() -> None:
-    """By loops over bins, and their variance by differences of the value."""
+    """By loops over bins."""
     rng = np.random.default_rng(5)
     (label, p), (_, now) = class_stream(rng, 500), class_stream(rng, 400, 1.3)
     known, predictions = class_scores(label, p), class_predictions(now)
