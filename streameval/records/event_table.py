@@ -82,7 +82,9 @@ def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
     if array.dtype.kind not in "OU":
         return array
     values: list[Any] = array.tolist()
-    first = next((value for value in values if value is not None), None)
+    mapped = [isinstance(value, Mapping) for value in values]
+    others = (value for value, one in zip(values, mapped, strict=True) if not one)
+    first = next((value for value in others if value is not None), None)
     if isinstance(first, str):
         raise InputError(
             "proba",
@@ -90,7 +92,7 @@ def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
             got=f"the text {shown(first)}",
             remedy="give each label a column, as Dask turns lists and dicts of Python into text",
         )
-    if not hasattr(first, "__len__") or isinstance(first, Mapping):
+    if not hasattr(first, "__len__"):
         return values
     if isinstance(first, (list, tuple)) and len(first) and isinstance(first[0], tuple):
         return [None if pairs is None else dict(pairs) for pairs in values]
@@ -102,13 +104,16 @@ def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
         )
     for position, shares in enumerate(values):
         size = len(shares) if hasattr(shares, "__len__") else 0
-        if size != len(labels):
+        if size != len(labels) and not mapped[position]:
             raise InputError(
                 "proba",
                 expected=f"{len(labels)} probabilities, one of each of labels=",
                 got=shown(shares) if not size else str(size),
                 position=position,
             )
+    if any(mapped):
+        rows = zip(values, mapped, strict=True)
+        return [row if one else dict(zip(labels, row, strict=True)) for row, one in rows]
     matrix = np.asarray([list(shares) for shares in values], dtype=np.float64)
     return {label: matrix[:, n] for n, label in enumerate(labels)}
 
@@ -359,8 +364,12 @@ class PartCounter:
                 expected="a field, or a mapping from labels to fields, for files",
                 got=shown(getattr(self.spec, name)),
             )
-        # A list of probabilities has no labels in a table.
-        wanted = [replace(one, shares=None) for one in self.spec.field_requests()]
+        labels = self.evaluator().options.get("labels")
+        shares = None if labels is None else len(labels)
+        wanted = [
+            replace(one, shares=shares) if one.column == "proba" else one
+            for one in self.spec.field_requests()
+        ]
         for chunk in read_sources(find_sources([path]), wanted, LabelTypes()):
             for bad in chunk.bad.first:
                 raise bad.input_error(f"{bad.source}:{bad.place}: {bad.field}")
@@ -369,6 +378,8 @@ class PartCounter:
 
 
 def _as_table_column(column: Any) -> Any:
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return column.tolist()  # of lists of probabilities, as other tables have them
     return plain_values(column) if isinstance(column, LabelColumn) else column
 
 
