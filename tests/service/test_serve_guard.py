@@ -150,25 +150,13 @@ def test_a_login_form_is_small_and_there_is_none_without_a_token(
     assert local.client.get("/?token=x").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("localhost", 200),
-        ("LOCALHOST:80", 200),
-        ("127.0.0.1:8642", 200),
-        ("[::1]:8642", 200),
-        ("evil.example", 421),
-        ("localhost.evil.example", 421),
-        ("192.168.1.7", 421),
-        ("[::1", 200),
-    ],
-)
-def test_names_that_are_made_to_point_here_are_refused(
-    local: Running, host: str, status: int
-) -> None:
-    for path in ("/healthz", "/login"):
-        response = local.client.get(path, headers={"host": host})
-        assert response.status_code in (status, 303 if status == 200 else status)
+def test_names_that_are_made_to_point_here_are_refused(local: Running) -> None:
+    good = ["localhost", "LOCALHOST:80", "127.0.0.1:8642", "[::1]:8642", "[::1"]
+    bad = ["evil.example", "localhost.evil.example", "192.168.1.7", ""]
+    for path, status in (("/healthz", 200), ("/login", 303)):
+        for host in good + bad:
+            response = local.client.get(path, headers={"host": host})
+            assert response.status_code == (421 if host in bad else status), host
 
 
 @pytest.mark.parametrize(
