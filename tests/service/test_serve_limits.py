@@ -188,7 +188,7 @@ def test_a_client_that_comes_while_the_server_stops_raises_nothing(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux's")
 def test_without_file_handles_it_answers_and_logs_little(here: Path) -> None:
-    configure(**POSTED)
+    configure(**POSTED, evaluator=None, window=None, checkpoint=None)
     log = here / "log"
     with (
         log.open("wb") as stderr,
