@@ -150,49 +150,31 @@ def test_a_login_form_is_small_and_there_is_none_without_a_token(
     assert local.client.get("/?token=x").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("localhost", 200),
-        ("LOCALHOST:80", 200),
-        ("127.0.0.1:8642", 200),
-        ("[::1]:8642", 200),
-        ("evil.example", 421),
-        ("localhost.evil.example", 421),
-        ("192.168.1.7", 421),
-        ("[::1", 200),
-    ],
-)
-def test_names_that_are_made_to_point_here_are_refused(
-    local: Running, host: str, status: int
-) -> None:
-    for path in ("/healthz", "/login"):
-        response = local.client.get(path, headers={"host": host})
-        assert response.status_code in (status, 303 if status == 200 else status)
+def test_names_that_are_made_to_point_here_are_refused(local: Running) -> None:
+    good = ["localhost", "LOCALHOST:80", "127.0.0.1:8642", "[::1]:8642", "[::1"]
+    bad = ["evil.example", "localhost.evil.example", "192.168.1.7", ""]
+    for path, status in (("/healthz", 200), ("/login", 303)):
+        for host in good + bad:
+            response = local.client.get(path, headers={"host": host})
+            assert response.status_code == (421 if host in bad else status), host
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 202),
-        ({"origin": "http://localhost:1"}, 202),
-        ({"sec-fetch-site": "same-origin", "origin": "null"}, 202),
-        ({"sec-fetch-site": "none"}, 202),
-        ({"origin": "http://evil.example"}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": "http://["}, 403),
-        ({"sec-fetch-site": "cross-site", "origin": "http://localhost:1"}, 403),
-        ({"sec-fetch-site": "same-site"}, 403),
-    ],
-)
-def test_pages_of_other_sites_cannot_post(
-    local: Running, headers: dict[str, str], status: int
-) -> None:
+def test_pages_of_other_sites_cannot_post(local: Running) -> None:
     before = len(local.inbox.posts)
-    sent = {"host": "localhost:1", "content-type": "text/plain", **headers}
-    response = local.client.post("/v1/labels", content=b"{}", headers=sent)
-    assert response.status_code == status
-    assert len(local.inbox.posts) - before == (status == 202)
+    taken: list[dict[str, str]] = [
+        *({}, {"origin": "http://localhost:1"}, {"sec-fetch-site": "none"}),
+        {"sec-fetch-site": "same-origin", "origin": "null"},
+    ]
+    refused = [
+        *({"origin": origin} for origin in ("http://evil.example", "null", "http://[")),
+        {"sec-fetch-site": "cross-site", "origin": "http://localhost:1"},
+        {"sec-fetch-site": "same-site"},
+    ]
+    for headers in taken + refused:
+        sent = {"host": "localhost:1", "content-type": "text/plain", **headers}
+        response = local.client.post("/v1/labels", content=b"{}", headers=sent)
+        assert response.status_code == (202 if headers in taken else 403), headers
+    assert len(local.inbox.posts) - before == len(taken)
 
 
 def test_every_answer_is_locked_down(local: Running) -> None:

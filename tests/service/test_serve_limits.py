@@ -27,6 +27,7 @@ from streameval.cli.logs import RepeatFilter, log_to_stderr
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.guard import LIMITS, WrongTokens
 from tests.support.command_runs import COMMAND
+from tests.support.run import POSTED, configure
 from tests.support.serve_runs import TOKEN, Box, Running, fetch, received, serving
 
 POST = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
@@ -165,20 +166,6 @@ def test_clients_that_read_nothing_share_the_page_s_script() -> None:
             assert megabytes() - before < 80 * len(script) / 2**20 / 4
 
 
-CONFIG = """
-[[window]]
-name = "all"
-
-[fields]
-score = "score"
-
-[http]
-
-[serve]
-listen = "127.0.0.1:0"
-"""
-
-
 def test_a_client_that_comes_while_the_server_stops_raises_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -200,12 +187,12 @@ def test_a_client_that_comes_while_the_server_stops_raises_nothing(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux's")
-def test_without_file_handles_it_answers_and_logs_little(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG)
-    log = tmp_path / "log"
+def test_without_file_handles_it_answers_and_logs_little(here: Path) -> None:
+    configure(**POSTED, evaluator=None, window=None, checkpoint=None)
+    log = here / "log"
     with (
         log.open("wb") as stderr,
-        subprocess.Popen([*COMMAND, "run", "run.toml"], stderr=stderr, cwd=tmp_path) as process,
+        subprocess.Popen([*COMMAND, "run", "run.toml"], stderr=stderr) as process,
     ):
         try:
             deadline = time.monotonic() + 60

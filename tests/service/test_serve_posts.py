@@ -48,58 +48,45 @@ def test_posts_reach_the_inbox(tmp_path: Path) -> None:
     inbox.close()
 
 
-@pytest.mark.parametrize(
-    ("body", "accepted"),
-    [
-        (b'{"id": 1}', 1),
-        (b'{\n  "id": 1,\n  "name": "a\\nb"\n}\n', 1),
-        (b'{"id": 1}\n{"id": 2}\n', 2),
-        (b'{"id": 1}\n\n  \n{"id": 2}', 2),
-        (b'{"id": 1}\n{broken', 2),
-    ],
-)
-def test_json_is_one_object_or_lines(body: bytes, accepted: int) -> None:
+JSON = {"content-type": "application/json; charset=utf-8"}
+
+
+def test_json_is_one_object_or_lines() -> None:
+    bodies = {
+        b'{\n  "id": 1,\n  "name": "a\\nb"\n}\n': 1,
+        b'{"id": 1}\n\n  \n{"id": 2}': 2,
+        b'{"id": 1}\n{broken': 2,
+    }
     with serving() as running:
-        headers = {"content-type": "application/json; charset=utf-8"}
-        response = running.client.post("/v1/labels", content=body, headers=headers)
-        assert response.json() == {"accepted": accepted}
-        assert len(running.inbox.lines) == accepted
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "where"),
-    [
-        (b"", 400, "the body"),
-        (b" \n\r\n\t ", 400, "the body"),
-        (b'{"id": 1}\n{"id": "\xff"}', 400, "line 2"),
-        ('{"id": 1}'.encode("utf-16"), 400, "line 1"),
-        (b'{}\n{}\n{"id": "' + b"x" * 200 + b'"}', 413, "line 3"),
-        (b"{}\n" * 1000, 413, "the body"),
-    ],
-)
-def test_what_is_refused_leaves_nothing(body: bytes, status: int, where: str) -> None:
-    with serving(http=SMALL) as running:
-        for content in (body, iter([body[:7], body[7:]])):
-            response = running.client.post("/v1/predictions", content=content, headers=NDJSON)
-            assert response.status_code == status, response.text
-            assert response.json()["error"]["where"] == where
-        assert running.inbox.posts == []
-        # The bounds themselves are fine.
-        line = b'{"id": "' + b"x" * 190 + b'"}'
-        assert len(line) == 200
-        assert running.client.post("/v1/labels", content=line).status_code == 202
-        whole = b"{}\n" * 666 + b"{}"
-        assert len(whole) == 2000
-        assert running.client.post("/v1/labels", content=whole).status_code == 202
-
-
-def test_json_that_is_no_object_is_refused() -> None:
-    with serving() as running:
+        for body, accepted in bodies.items():
+            response = running.client.post("/v1/labels", content=body, headers=JSON)
+            assert response.json() == {"accepted": accepted}
+            assert len(running.inbox.lines) == accepted
+            running.inbox.posts.clear()
         for body in (b'[{"id": 1}]', b"{\n" * 5, b'{\n"a": 1\n}\n}', b'{"a":\n' * 100_000):
-            headers = {"content-type": "application/json"}
-            response = running.client.post("/v1/labels", content=body, headers=headers)
+            response = running.client.post("/v1/labels", content=body, headers=JSON)
             assert response.status_code == 400
         assert running.inbox.posts == []
+
+
+def test_what_is_refused_leaves_nothing() -> None:
+    refused = {
+        b"": (400, "the body"),
+        b" \n\r\n\t ": (400, "the body"),
+        b'{"id": 1}\n{"id": "\xff"}': (400, "line 2"),
+        '{"id": 1}'.encode("utf-16"): (400, "line 1"),
+        b'{}\n{}\n{"id": "' + b"x" * 200 + b'"}': (413, "line 3"),
+        b"{}\n" * 1000: (413, "the body"),
+    }
+    with serving(http=SMALL) as running:
+        for body, wanted in refused.items():
+            for content in (body, iter([body[:7], body[7:]])):
+                response = running.client.post("/v1/predictions", content=content, headers=NDJSON)
+                assert (response.status_code, response.json()["error"]["where"]) == wanted
+        assert running.inbox.posts == []
+        # The bounds themselves are fine: a line of 200 bytes, a body of 2,000.
+        for body in (b'{"id": "' + b"x" * 190 + b'"}', b"{}\n" * 666 + b"{}"):
+            assert running.client.post("/v1/labels", content=body).status_code == 202
 
 
 @pytest.mark.parametrize("fault", ["full", "broken"])

@@ -653,22 +653,11 @@ def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> Non
     lists = records()
     feed(lists, "r", {"y_true": True, "s": 0.5})
     assert go_on(other, lists)["all"]["accuracy"] == 1.0
-
-
-def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
-    def watched(*names: str) -> RunSettings:
-        alerts = [{"name": name, "metric": "f1", "below": 0.5} for name in names]
-        return run_of(tmp_path, {"score": "s"}, alert=alerts)
-
-    lists = records()
-    for names, told in (
-        (("a", "b"), []),
-        (("b", "c"), ["alert 'c' begins now", "alert 'a' is removed"]),
-        (("b", "c"), []),
-    ):
-        assert migrate(watched(*names))[0] == told
-        feed(lists, "r", {"y_true": True, "s": 0.5})
-        go_on(watched(*names), lists)
+    watched = run_of(tmp_path, {"score": "s"}, alert=[{"name": "b", "metric": "f1", "below": 0.5}])
+    assert migrate(watched)[0] == ["alert 'b' begins now"]
+    go_on(watched, lists)
+    assert migrate(watched)[0] == []
+    assert migrate(other)[0] == ["alert 'b' is removed"]
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,10 @@ from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.store import open_store
 from tests.service.test_run_webhook import Receiver
+from tests.service.test_workers import CONFIG, GROUP
 from tests.support.postgres_server import Postgres
 
-CONFIG = """
-store = "{store}"
-[fields]
-score = "score"
-[kafka]
-records = "events"
-assignment = "group"
-[kafka.properties]
-"bootstrap.servers" = "localhost:1"
-"group.id" = "g"
+MORE = """
 [quarantine]
 keep = 3
 [[alert]]
@@ -91,7 +83,9 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         body = hook.next()[2]
         return body["number"], body["event"]
 
-    settings = settings_from_text(CONFIG.format(store=postgres.address("alerts"), url=url))
+    more = GROUP + MORE.format(url=url)
+    text = CONFIG.format(store=postgres.address("alerts"), more="", properties=more)
+    settings = settings_from_text(text)
     first = second = None
     try:
         for unit in "01":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import pytest
@@ -27,6 +26,7 @@ from streameval.service.sources.raw import (
     Source,
     SourceContext,
 )
+from tests.support.run import Scripted
 
 
 class MemorySettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,10 +50,8 @@ class MemorySettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw
         return msgspec.structs.replace(self, closes=True)
 
 
-class MemorySource:
+class MemorySource(Scripted):
     """Reads one record at a time."""
-
-    lag_unit: Literal["records", "bytes"] = "records"
 
     def __init__(self, settings: MemorySettings, positions: Mapping[str, Position]) -> None:
         self._settings = settings
@@ -67,16 +65,12 @@ class MemorySource:
         data = self._settings.records[place].encode()
         return [RawBatch("memory:0", "records", [data], [place], {"offset": self._next})]
 
-    def checkpointed(self, positions: Mapping[str, Position]) -> None: ...
-
     def status(self) -> list[PartitionStatus]:
         left = len(self._settings.records) - self._next
         return [PartitionStatus("memory:0", {"offset": self._next}, left)]
 
-    def close(self) -> None: ...
-
     @property
-    def finished(self) -> bool:
+    def finished(self) -> bool:  # type: ignore[override]
         return self._settings.closes and self._next == len(self._settings.records)
 
 

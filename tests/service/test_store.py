@@ -31,7 +31,6 @@ from streameval.service.store.checksums import (
     row_sum,
 )
 from streameval.service.store.fingerprints import changed_settings
-from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
@@ -342,19 +341,6 @@ def test_a_change_of_settings_is_told_by_its_keys() -> None:
         ("window.hour.lateness", 86_400_000_000, 3_600_000_000),
         ("window.day", None, {"length": 3}),
     ]
-
-
-def test_a_group_adopts_what_its_workers_bring() -> None:
-    group = GroupSettings()
-    assert group.adopt("old", "pod-0")
-    assert group.adopt("new", "pod-1")
-    assert group.generation == 2
-    # A pod that is restarted with its old file brings no change; a file that is the old one again
-    # does.
-    assert not group.adopt("old", "pod-0")
-    assert group.adopt("old", "pod-1")
-    assert group.generation == 3
-    assert unconverted_text(["0", "7"]).startswith("the partitions 0, 7 have earlier settings")
 
 
 def test_units_are_shown_as_one() -> None:
