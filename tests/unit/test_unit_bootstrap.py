@@ -119,23 +119,25 @@ def drawn(
     window_of = slow._windows
     names = {value for ((_, value),) in ev._windows.slices}
     timeline = window_of.timeline
-    for y_true, score, weight, time, slices, unit in map(dict.values, rows):
+    for row in rows:
+        score, unit = row["score"], row["unit"]
         units = [{"4": 4}.get(unit, unit) if isinstance(unit, str) else unit]
         count = int(unit_counts(unit_keys(units), replicate + 1)[replicate, 0])
-        value = slices["country"] or "(missing)"
+        value = row["slices"]["country"] or "(missing)"
         value = value if value in names else "(other)"
         inside = key == () or key[0][1] == value
         moment = None
         if timeline is not None:
             latest = timeline.latest
-            moment = time * 1_000_000
+            moment = row["event_time"] * 1_000_000
             if window == "fading by events":
                 moment = 0 if latest is None else latest + 1
             if latest is not None and timeline.drops(moment):
                 timeline.admit(moment)
                 continue
         if count and inside:
-            window_of.total.add((int(y_true), int(score >= 0.5), score, weight * count), moment)
+            event = int(row["y_true"]), int(score >= 0.5), score, row["weight"] * count
+            window_of.total.add(event, moment)
         if timeline is not None and moment is not None:
             timeline.admit(moment)
     return window_of.total.current()
