@@ -1,4 +1,4 @@
-"""Pages agree with their sources: the reference, the README, and calls of peers."""
+"""Pages agree with their sources: the reference, the README, names, types, and calls of peers."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from docsite.markdown import table
 from docsite.measured import measured
 from streameval.metrics import CURVES, METRICS, ROWS
 from streameval.metrics.metric import BOTH
+from tests.support import write_names
 from tests.support.page_examples import as_printed
 
 ROOT = Path(__file__).parents[2]
@@ -164,6 +165,20 @@ def test_every_name_of_scikit_learn_has_a_counterpart_that_exists_or_a_reason() 
     counterparts = {name for row in rows() for name in row.counterparts}
     assert len(counterparts) > 40
     assert counterparts <= known
+
+
+def test_the_typed_names_are_those_of_the_registries() -> None:
+    written = write_names.PATH.read_text(encoding="utf-8")
+    assert written == write_names.text(), "run python -m tests.support.write_names"
+
+
+@pytest.mark.slow
+@pytest.mark.heavy
+def test_calls_have_types() -> None:
+    api = pytest.importorskip("mypy.api")
+    path = Path(__file__).parents[1] / "support" / "typed_calls.py"
+    words, errors, code = api.run(["--strict", "--follow-imports=silent", str(path)])
+    assert code == 0, words + errors
 
 
 # The ledger of calls that are compared with peers ----------------------------------------------

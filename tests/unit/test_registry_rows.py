@@ -1,4 +1,4 @@
-"""The registry itself: complete rows, names that are found, typed names, errors that help."""
+"""The registry itself: complete rows, names that are found, errors that help."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from streameval.metrics.metric import BOTH, DIRECTIONS
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.states.registry import STATES
 from streameval.tasks.registry import measured_tasks
-from tests.support import write_names
 from tests.support.metric_laws import states_of
 
 TASKS = sorted(BOTH)
@@ -147,17 +146,3 @@ def test_the_definitions_page_has_every_name():
     pages = [page.read_text("utf-8") for page in docs.glob("definitions*.md")]
     named = set(re.findall(r"`(\w+)`", " ".join(pages)))
     assert set(METRICS) | set(CURVES) | set(CUT_POINTS) <= named
-
-
-def test_the_typed_names_are_those_of_the_registries():
-    written = write_names.PATH.read_text(encoding="utf-8")
-    assert written == write_names.text(), "run python -m tests.support.write_names"
-
-
-@pytest.mark.slow
-@pytest.mark.heavy
-def test_calls_have_types():
-    api = pytest.importorskip("mypy.api")
-    path = Path(__file__).parents[1] / "support" / "typed_calls.py"
-    words, errors, code = api.run(["--strict", "--follow-imports=silent", str(path)])
-    assert code == 0, words + errors

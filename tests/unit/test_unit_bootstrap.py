@@ -23,38 +23,30 @@ WINDOWS: dict[str, dict[str, Any]] = {
 }
 FEW = se.Bootstrap(replicates=20, unit="user")
 
-NAMES = ("y_true", "score", "weight", "event_time", "country", "unit")
 events = st.lists(
-    st.tuples(
-        st.booleans(),
-        st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
-        st.integers(1, 3),
-        st.integers(1_700_000_000, 1_700_000_000 + 6 * 3600),
-        st.sampled_from(["PT", "ES", "FR", None]),
-        st.sampled_from(["u1", "u2", 3, "4", 4]),
-    ),
+    st.fixed_dictionaries({
+        "y_true": st.booleans(),
+        "score": st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
+        "weight": st.integers(1, 3),
+        "event_time": st.integers(1_700_000_000, 1_700_000_000 + 6 * 3600),
+        "slices": st.sampled_from([{"country": name} for name in ("PT", "ES", "FR", None)]),
+        "unit": st.sampled_from(["u1", "u2", 3, "4", 4]),
+    }),
     max_size=8,
-)
+)  # fmt: skip
 
 
-def columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Rows as the arguments of ``update_many``."""
-    given = dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True))
-    given["slices"] = {"country": given.pop("country")}  # type: ignore[assignment]
-    return given
+    given: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    return given | {"slices": {"country": [row["slices"]["country"] for row in rows]}}
 
 
-def counted(window: str, rows: list[tuple[Any, ...]], **options: Any) -> se.Evaluator:
+def counted(window: str, rows: list[dict[str, Any]], **options: Any) -> se.Evaluator:
     ev = evaluator(window, **options)
     for row in rows:
-        ev.update(**arguments(row))
+        ev.update(**row)
     return ev
-
-
-def arguments(row: tuple[Any, ...]) -> dict[str, Any]:
-    """A row as the arguments of ``update``."""
-    event = dict(zip(NAMES, row, strict=True))
-    return {"slices": {"country": event.pop("country")}, **event}
 
 
 def evaluator(window: str, **options: Any) -> se.Evaluator:
@@ -101,12 +93,12 @@ def test_draws_are_the_inverse_of_the_distribution_in_64_bits() -> None:
 @settings(max_examples=5)
 @given(rows=events)
 def test_a_replicate_is_an_evaluator_of_the_weighted_events(
-    window: str, rows: list[tuple[Any, ...]]
+    window: str, rows: list[dict[str, Any]]
 ) -> None:
     ev = counted(window, rows)
     plain = evaluator(window, bootstrap=None)
     for row in rows:
-        plain.update(**{**arguments(row), "unit": None})
+        plain.update(**{**row, "unit": None})
     # What there was without replicates is the same: late events, slices, values.
     assert ev.arrivals == plain.arrivals
     assert ev.slices().keys() == plain.slices().keys()
@@ -119,7 +111,7 @@ def test_a_replicate_is_an_evaluator_of_the_weighted_events(
 
 
 def drawn(
-    window: str, rows: list[tuple[Any, ...]], replicate: int, key: Any, ev: se.Evaluator
+    window: str, rows: list[dict[str, Any]], replicate: int, key: Any, ev: se.Evaluator
 ) -> Any:
     """The state set of one replicate, from an evaluator that counts each event k times."""
     slow = se.Evaluator(**WINDOWS[window])
@@ -127,23 +119,25 @@ def drawn(
     window_of = slow._windows
     names = {value for ((_, value),) in ev._windows.slices}
     timeline = window_of.timeline
-    for y_true, score, weight, time, country, unit in rows:
+    for row in rows:
+        score, unit = row["score"], row["unit"]
         units = [{"4": 4}.get(unit, unit) if isinstance(unit, str) else unit]
         count = int(unit_counts(unit_keys(units), replicate + 1)[replicate, 0])
-        value = "(missing)" if country is None else country
+        value = row["slices"]["country"] or "(missing)"
         value = value if value in names else "(other)"
         inside = key == () or key[0][1] == value
         moment = None
         if timeline is not None:
             latest = timeline.latest
-            moment = time * 1_000_000
+            moment = row["event_time"] * 1_000_000
             if window == "fading by events":
                 moment = 0 if latest is None else latest + 1
             if latest is not None and timeline.drops(moment):
                 timeline.admit(moment)
                 continue
         if count and inside:
-            window_of.total.add((int(y_true), int(score >= 0.5), score, weight * count), moment)
+            event = int(row["y_true"]), int(score >= 0.5), score, row["weight"] * count
+            window_of.total.add(event, moment)
         if timeline is not None and moment is not None:
             timeline.admit(moment)
     return window_of.total.current()
@@ -153,7 +147,7 @@ def drawn(
 @settings(max_examples=3)
 @given(rows=events.filter(bool), cut=st.integers(0, 8))
 def test_event_batch_merge_and_bytes_are_one_state(
-    window: str, rows: list[tuple[Any, ...]], cut: int
+    window: str, rows: list[dict[str, Any]], cut: int
 ) -> None:
     expected = counted(window, rows)
     batch = evaluator(window)
@@ -180,12 +174,12 @@ def test_event_batch_merge_and_bytes_are_one_state(
 
 @settings(max_examples=20)
 @given(rows=events.filter(bool), n=st.integers(0, 39))
-def test_a_reverted_event_leaves_no_trace(rows: list[tuple[Any, ...]], n: int) -> None:
+def test_a_reverted_event_leaves_no_trace(rows: list[dict[str, Any]], n: int) -> None:
     n %= len(rows)
     options = {"max_slices": 10}
     ev = counted("cumulative", rows, **options)
     before = ev.to_bytes()
-    event = arguments(rows[n])
+    event = rows[n]
     with pytest.raises(se.InputError):
         ev.revert(**{**event, "unit": "none"})
     assert ev.to_bytes() == before
