@@ -243,7 +243,8 @@ def test_intervals_of_several_groups_contain_the_true_value() -> None:
 def test_what_each_interval_is_made_of() -> None:
     groups = {"F": (30, 20, 20, 30), "M": (40, 25, 10, 25)}
     report = counted(groups).fairness("sex").by_name
-    two, odds = (report[f"equal{k}_difference"].interval for k in ("_opportunity", "ized_odds"))
+    names = ("equal_opportunity_difference", "equalized_odds_difference")
+    two, odds = (report[name].interval for name in names)
     assert (two.n, two.method, odds.n, odds.value) == (100, "mover of wilson", 200, two.value)
     assert odds.high - odds.low > two.high - two.low
     quarters: Any = {name: tuple(n / 4 for n in four) for name, four in groups.items()}

@@ -26,10 +26,11 @@ def labels(source: InputFile, stdin: io.BytesIO | None = None) -> list[object]:
 
 @pytest.fixture
 def files(here: Path) -> None:
+    (here / "deep").mkdir()
     for name in ("b.jsonl", "a.jsonl", "c[1].jsonl", "deep/d.jsonl", "e.csv"):
-        path = here / name
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
+        (here / name).touch()
+    for name in ("x", "x.txt", "x.parquet.gz", "x.arrow.zst"):
+        (here / name).touch()
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,8 @@ def test_patterns_are_sorted_and_arguments_keep_their_order(
     files: None, arguments: list[str], found: list[str]
 ) -> None:
     assert find_paths(arguments) == found
+    with pytest.raises(InputError, match=r"deep: expected a file, got a directory; give 'deep/\*'"):
+        find_paths(["deep"])
 
 
 @pytest.mark.parametrize(
@@ -51,15 +54,19 @@ def test_patterns_are_sorted_and_arguments_keep_their_order(
     [
         (["no.jsonl"], "no.jsonl: expected a file, got no such file"),
         (["no*.jsonl"], "no*.jsonl: expected a pattern that some file matches, got no match"),
-        (["deep"], "deep: expected a file, got a directory; give 'deep/*'"),
         (["a.jsonl", "*.jsonl"], "a.jsonl: expected each file once, got it twice"),
         (["a.jsonl", "./a.jsonl"], "./a.jsonl: expected each file once, got it twice"),
         (["-", "-"], "-: expected each file once, got it twice"),
+        (["x.txt"], "in .jsonl, .csv, .tsv, .parquet, .arrow or .feather, got '.txt'; say"),
+        (["x"], "got no ending"),
+        (["x.parquet.gz"], "x.parquet.gz: expected Parquet as it is, got it in gzip"),
+        (["x.arrow.zst"], "x.arrow.zst: expected Arrow as it is, got it in zstd"),
     ],
 )
 def test_arguments_that_do_not_do(files: None, arguments: list[str], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        find_paths(arguments)
+        find_sources(arguments)
+    assert find_sources(["x"], "csv") == [InputFile("x", "csv")]
 
 
 @pytest.mark.parametrize(
@@ -77,22 +84,6 @@ def test_arguments_that_do_not_do(files: None, arguments: list[str], message: st
 def test_formats_by_ending(here: Path, name: str, kind: tuple[Any, ...]) -> None:
     (here / name).touch()
     assert find_sources([name]) == [InputFile(name, *kind)]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("x.txt", "that ends in .jsonl, .csv, .tsv, .parquet, .arrow or .feather, got '.txt'; say"),
-        ("x", "got no ending"),
-        ("x.parquet.gz", "x.parquet.gz: expected Parquet as it is, got it in gzip"),
-        ("x.arrow.zst", "x.arrow.zst: expected Arrow as it is, got it in zstd"),
-    ],
-)
-def test_endings_that_tell_nothing(here: Path, name: str, message: str) -> None:
-    (here / name).touch()
-    with pytest.raises(InputError, match=re.escape(message)):
-        find_sources([name])
-    assert name != "x" or find_sources([name], "csv") == [InputFile("x", "csv")]
 
 
 def test_stdin_and_gzip() -> None:

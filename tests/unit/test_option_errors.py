@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,26 +27,6 @@ TABLE = {"y": [1, 0], "p": [1, 0], "s": [0.75, 0.25], "t": [1e9, 1e9], "u": ["a"
 ROWS = "y,p,s,t,u\n1,1,0.75,1000000000,a\n0,0,0.25,1000000000,b\n"
 
 
-def cases(front: str) -> list[Any]:
-    return [pytest.param(options, text, id=options) for options, text in FRONTS[front].items()]
-
-
-def error_of(expression: str) -> str:
-    with pytest.raises(StreamevalError) as caught:
-        eval(expression, {"se": se, "TABLE": TABLE, "PartCounter": PartCounter})
-    return f"{type(caught.value).__name__}: {caught.value}"
-
-
-@pytest.mark.parametrize(("options", "text"), cases("call"))
-def test_a_call(options: str, text: str) -> None:
-    assert error_of(f"se.evaluate(TABLE, y_true='y', {options})") == text
-
-
-@pytest.mark.parametrize(("options", "text"), cases("parts"))
-def test_the_parts_of_an_engine(options: str, text: str) -> None:
-    assert error_of(f"PartCounter.of(y_true='y', {options})") == text
-
-
 @pytest.mark.parametrize("name", ["evaluate", "compare"])
 def test_a_command(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -62,10 +42,28 @@ def test_a_command(
     assert found == FRONTS[name]
 
 
-@pytest.mark.parametrize(("options", "text"), cases("keys"))
-def test_the_keys_of_a_run(options: str, text: str) -> None:
+def evaluated(expression: str) -> None:
+    eval(expression, {"se": se, "TABLE": TABLE, "PartCounter": PartCounter})
+
+
+CALLS: dict[str, Callable[[str], object]] = {
+    "call": lambda options: evaluated(f"se.evaluate(TABLE, y_true='y', {options})"),
+    "parts": lambda options: evaluated(f"PartCounter.of(y_true='y', {options})"),
+    "files": lambda options: evaluated(f"se.evaluate('a.csv', {options})"),
+    "keys": lambda options: settings_from_text(options, "run.toml", ()),
+}
+UTC = {"score='s', utc=True": "OptionError: utc requires time=; add time=FIELD"}
+CASES = [
+    (front, options, text) for front in CALLS for options, text in FRONTS.get(front, UTC).items()
+]
+
+
+@pytest.mark.parametrize(("front", "options", "text"), CASES)
+def test_a_call_the_parts_of_an_engine_and_the_keys_of_a_run(
+    front: str, options: str, text: str
+) -> None:
     with pytest.raises(StreamevalError) as caught:
-        settings_from_text(options, "run.toml", ())
+        CALLS[front](options)
     assert f"{type(caught.value).__name__}: {caught.value}" == text
 
 
@@ -74,8 +72,3 @@ def test_front_ends_name_rules_that_exist() -> None:
     assert len(set(known)) == len(known)
     for wording in (COMMAND, CALL, ENGINE, KEYS):
         assert {*wording.texts, *(wording.others or ())} <= set(known)
-
-
-def test_a_call_on_files() -> None:
-    text = "OptionError: utc requires time=; add time=FIELD"
-    assert error_of("se.evaluate('a.csv', score='s', utc=True)") == text
