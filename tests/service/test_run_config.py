@@ -260,6 +260,10 @@ def test_the_check_says_what_follows() -> None:
     assert "hunter2" not in shown
     assert shown.startswith("# This can be run.")
     assert "max_scores = 65536\ninterval_sums = true\n" in shown
+    alert = "[[alert]]\nname = 'a'\nmetric = 'f1'\nabove = 0.5\nwhen = '{}'\n"
+    for when, kept in (("value", "false"), ("certain", "true")):  # without intervals elsewhere
+        one = check_text(read("intervals = false\n" + text + alert.format(when)), GOOD)
+        assert f"interval_sums = {kept}\n" in one
     assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in shown
     assert tomllib.loads(shown)["join"] == {"wait": "24h", "hot": 500_000, "predictions": True}
     # The token of a server that is not enabled is not required.

@@ -85,7 +85,8 @@ def test_what_is_refused_leaves_nothing() -> None:
                 assert (response.status_code, response.json()["error"]["where"]) == wanted
         assert running.inbox.posts == []
         # The bounds themselves are fine: a line of 200 bytes, a body of 2,000.
-        for body in (b'{"id": "' + b"x" * 190 + b'"}', b"{}\n" * 666 + b"{}"):
+        longest = b'{"id": "' + b"x" * 190 + b'"}'
+        for body in (longest, b"{}\n" + longest, b"{}\n" * 666 + b"{}"):
             assert running.client.post("/v1/labels", content=body).status_code == 202
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from streameval.errors import ConfigError, StoreError
@@ -36,7 +37,7 @@ from streameval.service.store.quarantine import Quarantine, listed, mark_for_rep
 from streameval.service.store.staged import write_now
 from streameval.service.store.store import Store, open_store, read_store
 from streameval.service.store.tables import JOIN_TABLES, create_tables
-from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
+from streameval.service.store.valid_from import VALID_FROM, ValidFrom, read_valid_from, since_text
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 PRAGMAS = ("journal_mode", "synchronous")
@@ -332,6 +333,14 @@ def test_damaged_json_of_a_store_is_named(path: str) -> None:
         read_spans('{"wait": "an hour"}')
     with pytest.raises(StoreError, match="columns of waiting predictions are damaged" + remedy):
         join_layout(FieldSettings(), EvaluatorSettings(), {JOIN_LAYOUT: "[5]"})
+
+
+def test_events_before_the_panes_that_a_window_still_has_are_not_counted_in_it() -> None:
+    grown = ValidFrom(panes={"week": 100})
+    found = grown.parts("week", (("country",),), np.array([50, 150, 99, 100]))
+    assert [(rows if rows is None else rows.tolist(), part) for rows, part in found] == [
+        ([1, 3], None)
+    ]
 
 
 def test_a_change_of_settings_is_told_by_its_keys() -> None:
