@@ -86,6 +86,10 @@ def write(join: LabelJoin, connection: sqlite3.Connection) -> None:
     join.committed(changes)
 
 
+def counted(label: Any) -> Any:
+    return tuple(label) if isinstance(label, list) else label
+
+
 def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
     """Count what the join gives out, and take back what it takes back."""
     outcome = join.drain()
@@ -94,10 +98,10 @@ def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
         for label, time, score in zip(
             columns["y_true"], columns["time"], columns["score"], strict=True
         ):
-            events[partition, label, int(time), float(score)] += 1
+            events[partition, counted(label), int(time), float(score)] += 1
     for partition, event in outcome.reverted:
         assert event.get("slice:country") == country(event["score"])
-        events[partition, event["y_true"], event["time"], event["score"]] -= 1
+        events[partition, counted(event["y_true"]), event["time"], event["score"]] -= 1
     assert all(count >= 0 for count in events.values())
 
 
@@ -362,7 +366,7 @@ def test_damaged_counts_are_reported(connection: sqlite3.Connection) -> None:
 
 
 def parts_model(
-    predictions: list[Prediction], parts: list[tuple[Label, frozenset[int], bool]]
+    predictions: list[Prediction], parts: list[Label]
 ) -> tuple[Counter[Any], Counter[str]]:
     """What counts in the end of sets that arrive in parts, and the outcomes, literally."""
     events: Counter[Any] = Counter()
@@ -371,7 +375,8 @@ def parts_model(
     for key, prediction in first.items():
         found: frozenset[int] | None = None
         closed = False
-        for label, added, final in parts:
+        for label in parts:
+            added, final = frozenset(label.y_true["labels"]), label.y_true["final"]
             gap = abs(label.time - prediction.time)
             if label.id != key:
                 continue
@@ -386,8 +391,8 @@ def parts_model(
                 counts["duplicate_labels" if same else outcome] += 1
                 found, closed = whole, closed or final
         if closed and found is not None:
-            events[prediction.partition, tuple(sorted(found)), prediction.time] += 1
-    counts["orphans"] += sum(label.id not in first for label, _, _ in parts)
+            events[prediction.partition, tuple(sorted(found)), prediction.time, 0.5] += 1
+    counts["orphans"] += sum(label.id not in first for label in parts)
     return events, counts
 
 
@@ -395,54 +400,21 @@ def parts_model(
 @given(st.integers(0, 2**32), st.sampled_from([0, 3, 100]))
 def test_sets_that_arrive_label_by_label(seed: int, hot: int) -> None:
     rng = random.Random(seed)
-    asked = [Prediction("p", f"id{n}", rng.randrange(3) * MINUTE, 0.5) for n in range(12)]
+    made = [Prediction("p", f"id{n}", rng.randrange(3) * MINUTE, 0.5) for n in range(12)]
     parts = []
     for _ in range(rng.randrange(90)):
         key, final = f"id{rng.randrange(14)}", rng.random() < 0.25
         time = rng.choice([0, 1, 5, 9, 9, 11, 14, 17]) * MINUTE
-        added = frozenset(rng.sample(range(4), rng.choice([1, 1, 1, 2])))
         empty = final and rng.random() < 0.6
-        parts.append((Label("l", key, time, 0), frozenset() if empty else added, final))
-    expected, counts = parts_model(asked, parts)
-    queues: list[list[Any]] = [[*asked, *asked[:3]], parts]
-    events: Counter[Any] = Counter()
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        create_tables(connection, *JOIN_TABLES)
-        join, read, committed = opened(connection, hot=hot), [0, 0], [0, 0]
-        join.expect(["p", "l"])
-        while any(read[n] < len(queue) for n, queue in enumerate(queues)) or read != committed:
-            action = rng.random()
-            if action < 0.3 or all(read[n] == len(queue) for n, queue in enumerate(queues)):
-                outcome = join.drain()
-                for name, columns in outcome.counted.items():
-                    rows = zip(columns["y_true"], columns["time"], strict=True)
-                    events.update((name, tuple(found), int(time)) for found, time in rows)
-                for name, event in outcome.reverted:
-                    events[name, tuple(event["y_true"]), event["time"]] -= 1
-                write(join, connection)
-                committed = list(read)
-            elif action < 0.4:
-                join, read = opened(connection, hot=hot), list(committed)
-                join.expect(["p", "l"])
-            else:
-                side = rng.randrange(2)
-                batch = queues[side][read[side] : read[side] + rng.randrange(1, 9)]
-                read[side] += len(batch)
-                if batch and side:
-                    decoded = labels(*(label for label, _, _ in batch))
-                    decoded.labels.columns["y_true"] = [
-                        {"labels": sorted(added), "final": final} for _, added, final in batch
-                    ]
-                    join.add(decoded)
-                elif batch:
-                    join.add(predictions(*batch))
-        coverage = opened(connection, hot=hot).coverage()
-    assert +events == expected
+        added = [] if empty else sorted(rng.sample(range(4), rng.choice([1, 1, 1, 2])))
+        parts.append(Label("l", key, time, {"labels": added, "final": final}))  # type: ignore[arg-type]
+    expected, counts = parts_model(made, parts)
+    events, _, coverage = played(rng, {"p": [*made, *made[:3]], "l": parts}, hot)
+    assert events == expected
     counts["orphans"] -= coverage["labels_waiting"]
-    for name in ("joined", "corrected", "duplicate_labels", "partial_labels", "too_late"):
-        assert coverage[name] == counts[name], name
+    names = ("joined", "corrected", "duplicate_labels", "partial_labels", "too_late", "orphans")
+    assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
     assert coverage["labels"] == len(parts)
-    assert coverage["orphans"] == counts["orphans"]
 
 
 def test_a_complete_record_counts_until_its_own_set_is_final(
