@@ -31,6 +31,7 @@ from streameval.service.publish.snapshot import (
 from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson
 from tests.support.published_sample import published
+from tests.support.run import Clock
 from tests.support.run import settings as settings_of
 
 SECOND = 1_000_000
@@ -519,25 +520,18 @@ def test_coverage_can_be_certain() -> None:
 def test_reading_evaluators_is_bounded() -> None:
     """A read of 2 s is repeated after 40 s of run time, and never without a new checkpoint."""
     settings = run_of(alert(when="certain"))
-    evaluators = counted(settings)
-    now = [0.0]
-    observer = AlertInputs(settings, evaluators, lambda: now[0])
-    reads = []
+    clock, reads = Clock(), []
+    observer = AlertInputs(settings, counted(settings), clock)
     make = observer._read["low"]._make
 
     def dear() -> AlertInput:
-        now[0] += 2.0
-        reads.append(now[0])
+        clock.now += 2.0
+        reads.append(clock.now)
         return make()
 
     observer._read["low"]._make = dear
-    for checkpoint in range(200):
-        now[0] += 1.0
-        point = Checkpoint(checkpoint, "1970-01-01T00:00:00Z", 0, 0.0)
+    for n in range(203):
+        clock.now += 1.0 if n < 200 else 1000.0
+        point = Checkpoint(min(n, 200), "1970-01-01T00:00:00Z", 0, 0.0)
         observer.observe(snapshot(checkpoint=point), 0)
-    assert 4 <= len(reads) <= 6
-    before = len(reads)
-    now[0] += 1000.0
-    for _ in range(3):
-        observer.observe(snapshot(checkpoint=point), 0)
-    assert len(reads) <= before + 1
+    assert 5 <= len(reads) <= 7
