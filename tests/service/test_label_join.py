@@ -481,6 +481,15 @@ def test_coverage_is_as_counted_by_hand(seed: int) -> None:
         assert found["coverage_reason"].startswith("no mature prediction from ") == (not mature)
 
 
+def test_cohorts_ripen() -> None:
+    coverage = Coverage(HOUR, HOUR)
+    coverage.predicted.add(np.array([0, 1, 2 * HOUR]))
+    coverage.labelled.add(np.array([1]))
+    young, ripe = (coverage.to_dict(at)["cohorts"] for at in (2 * HOUR - 1, 2 * HOUR))
+    assert [(one["expired"], one["immature"]) for one in young] == [(0, True), (0, True)]
+    assert [(one["expired"], one["immature"]) for one in ripe] == [(1, False), (0, True)]
+
+
 def test_times_all_over_the_calendar_stay_bounded() -> None:
     coverage = Coverage(HOUR, HOUR)
     for start in range(0, 300_000, 50_000):

@@ -377,6 +377,10 @@ def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
     assert watermark.value == 2 * HOUR
     clock.now = 200.0
     assert watermark.value == 2 * HOUR
+    again = Watermark(clock, lambda: START)
+    again.restore(watermark.saved())
+    again.expect(["c"])
+    assert again.value == 2 * HOUR
 
 
 def test_a_leap_is_believed_once_it_prevails() -> None:
