@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import groupby, pairwise
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import streameval as se
 from streameval.errors import StoreError
 from streameval.records.event_columns import EventColumns
-from streameval.service.join.counters import OF_SETS, STORED
+from streameval.service.join.counters import (
+    COUNTERS,
+    GAUGES,
+    OUTCOMES_OF_LABELS,
+    REPORTED,
+    STORED,
+)
+from streameval.service.join.coverage import Coverage, Delays
 from streameval.service.join.label_join import LabelJoin
+from streameval.service.publish.snapshot import Join
 from streameval.service.sources.raw import Decoded
 from streameval.service.store.tables import JOIN_TABLES, create_tables
 from tests.support.join_model import Label, Prediction, joined
 from tests.support.run import Clock
 
-MINUTE = 60_000_000
+MINUTE, HOUR = 60_000_000, 3_600_000_000
 NOW = 1_800_000_000_000_000
 LAYOUT = ("score", "slice:country")
 
 
 def country(score: float) -> Any:
-    """A value of a slice, of any kind, by which it is seen that payloads are not mixed up."""
+    """A value of a slice, of any kind: payloads must not be mixed up."""
     return ["PT", "SE", None, 3][int(score * 1000) % 4]
 
 
@@ -86,6 +98,10 @@ def write(join: LabelJoin, connection: sqlite3.Connection) -> None:
     join.committed(changes)
 
 
+def counted(label: Any) -> Any:
+    return tuple(label) if isinstance(label, list) else label
+
+
 def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
     """Count what the join gives out, and take back what it takes back."""
     outcome = join.drain()
@@ -94,10 +110,10 @@ def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
         for label, time, score in zip(
             columns["y_true"], columns["time"], columns["score"], strict=True
         ):
-            events[partition, label, int(time), float(score)] += 1
+            events[partition, counted(label), int(time), float(score)] += 1
     for partition, event in outcome.reverted:
         assert event.get("slice:country") == country(event["score"])
-        events[partition, event["y_true"], event["time"], event["score"]] -= 1
+        events[partition, counted(event["y_true"]), event["time"], event["score"]] -= 1
     assert all(count >= 0 for count in events.values())
 
 
@@ -285,17 +301,6 @@ def check_any_interleaving(seed: int, count: int, hot: int) -> None:
     assert (events, predicted, coverage) == played(rng, queues, hot)
 
 
-def test_the_stream_of_the_test_has_everything_in_it() -> None:
-    queues = stream(random.Random(1), 400)
-    records = [record for queue in queues.values() for record in queue]
-    made = [record for record in records if isinstance(record, Prediction)]
-    _, counts = joined(made, [r for r in records if isinstance(r, Label)], WAIT, REMEMBER)
-    assert min(counts[name] for name in (*STORED, "orphans") if name != OF_SETS) > 20
-    assert any(
-        later.time < earlier.time for queue in queues.values() for earlier, later in pairwise(queue)
-    )
-
-
 def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
     connection: sqlite3.Connection,
 ) -> None:
@@ -362,7 +367,7 @@ def test_damaged_counts_are_reported(connection: sqlite3.Connection) -> None:
 
 
 def parts_model(
-    predictions: list[Prediction], parts: list[tuple[Label, frozenset[int], bool]]
+    predictions: list[Prediction], parts: list[Label]
 ) -> tuple[Counter[Any], Counter[str]]:
     """What counts in the end of sets that arrive in parts, and the outcomes, literally."""
     events: Counter[Any] = Counter()
@@ -371,7 +376,8 @@ def parts_model(
     for key, prediction in first.items():
         found: frozenset[int] | None = None
         closed = False
-        for label, added, final in parts:
+        for label in parts:
+            added, final = frozenset(label.y_true["labels"]), label.y_true["final"]
             gap = abs(label.time - prediction.time)
             if label.id != key:
                 continue
@@ -386,8 +392,8 @@ def parts_model(
                 counts["duplicate_labels" if same else outcome] += 1
                 found, closed = whole, closed or final
         if closed and found is not None:
-            events[prediction.partition, tuple(sorted(found)), prediction.time] += 1
-    counts["orphans"] += sum(label.id not in first for label, _, _ in parts)
+            events[prediction.partition, tuple(sorted(found)), prediction.time, 0.5] += 1
+    counts["orphans"] += sum(label.id not in first for label in parts)
     return events, counts
 
 
@@ -395,54 +401,21 @@ def parts_model(
 @given(st.integers(0, 2**32), st.sampled_from([0, 3, 100]))
 def test_sets_that_arrive_label_by_label(seed: int, hot: int) -> None:
     rng = random.Random(seed)
-    asked = [Prediction("p", f"id{n}", rng.randrange(3) * MINUTE, 0.5) for n in range(12)]
+    made = [Prediction("p", f"id{n}", rng.randrange(3) * MINUTE, 0.5) for n in range(12)]
     parts = []
     for _ in range(rng.randrange(90)):
         key, final = f"id{rng.randrange(14)}", rng.random() < 0.25
         time = rng.choice([0, 1, 5, 9, 9, 11, 14, 17]) * MINUTE
-        added = frozenset(rng.sample(range(4), rng.choice([1, 1, 1, 2])))
         empty = final and rng.random() < 0.6
-        parts.append((Label("l", key, time, 0), frozenset() if empty else added, final))
-    expected, counts = parts_model(asked, parts)
-    queues: list[list[Any]] = [[*asked, *asked[:3]], parts]
-    events: Counter[Any] = Counter()
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        create_tables(connection, *JOIN_TABLES)
-        join, read, committed = opened(connection, hot=hot), [0, 0], [0, 0]
-        join.expect(["p", "l"])
-        while any(read[n] < len(queue) for n, queue in enumerate(queues)) or read != committed:
-            action = rng.random()
-            if action < 0.3 or all(read[n] == len(queue) for n, queue in enumerate(queues)):
-                outcome = join.drain()
-                for name, columns in outcome.counted.items():
-                    rows = zip(columns["y_true"], columns["time"], strict=True)
-                    events.update((name, tuple(found), int(time)) for found, time in rows)
-                for name, event in outcome.reverted:
-                    events[name, tuple(event["y_true"]), event["time"]] -= 1
-                write(join, connection)
-                committed = list(read)
-            elif action < 0.4:
-                join, read = opened(connection, hot=hot), list(committed)
-                join.expect(["p", "l"])
-            else:
-                side = rng.randrange(2)
-                batch = queues[side][read[side] : read[side] + rng.randrange(1, 9)]
-                read[side] += len(batch)
-                if batch and side:
-                    decoded = labels(*(label for label, _, _ in batch))
-                    decoded.labels.columns["y_true"] = [
-                        {"labels": sorted(added), "final": final} for _, added, final in batch
-                    ]
-                    join.add(decoded)
-                elif batch:
-                    join.add(predictions(*batch))
-        coverage = opened(connection, hot=hot).coverage()
-    assert +events == expected
+        added = [] if empty else sorted(rng.sample(range(4), rng.choice([1, 1, 1, 2])))
+        parts.append(Label("l", key, time, {"labels": added, "final": final}))  # type: ignore[arg-type]
+    expected, counts = parts_model(made, parts)
+    events, _, coverage = played(rng, {"p": [*made, *made[:3]], "l": parts}, hot)
+    assert events == expected
     counts["orphans"] -= coverage["labels_waiting"]
-    for name in ("joined", "corrected", "duplicate_labels", "partial_labels", "too_late"):
-        assert coverage[name] == counts[name], name
+    names = ("joined", "corrected", "duplicate_labels", "partial_labels", "too_late", "orphans")
+    assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
     assert coverage["labels"] == len(parts)
-    assert coverage["orphans"] == counts["orphans"]
 
 
 def test_a_complete_record_counts_until_its_own_set_is_final(
@@ -469,3 +442,70 @@ def test_a_complete_record_counts_until_its_own_set_is_final(
     outcome = join.drain()
     assert outcome.counted["p"]["y_true"] == [[1, 2, 3, 4]]
     assert [event["y_true"] for _, event in outcome.reverted] == [[4]]
+
+
+# What it counts
+
+
+@given(st.lists(st.integers(-5, 2**50), min_size=1, max_size=60), st.floats(0.01, 1))
+def test_a_quantile_is_within_its_bound(delays: list[int], share: float) -> None:
+    histogram = Delays()
+    for some in (delays[::2], delays[1::2]):
+        histogram.add(np.array(some, dtype=np.int64))
+    exact = sorted(max(delay, 0) for delay in delays)[max(int(np.ceil(share * len(delays))), 1) - 1]
+    found = histogram.quantile(share)
+    assert exact / 1e6 <= found + 1e-9
+    assert found <= exact / 1e6 * (1 + histogram.relative_error) + 1e-9
+
+
+@given(st.integers(0, 2**32))
+def test_coverage_is_as_counted_by_hand(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = [(rng.randrange(8 * HOUR), rng.random() < 0.5) for _ in range(rng.randrange(200))]
+    wait, cohort = rng.randrange(1, 3 * HOUR), rng.choice([HOUR // 60, HOUR // 4, HOUR, 24 * HOUR])
+    # What is kept may be more than what is covered.
+    keep, watermarks = rng.choice([0, 6 * HOUR]), [rng.randrange(12 * HOUR) for _ in range(6)]
+    coverage = Coverage(wait, cohort)
+    assert coverage.to_dict(None)["coverage_reason"] == "no prediction is mature yet"
+    coverage.predicted.add(np.array([time for time, _ in rows], dtype=np.int64))
+    coverage.labelled.add(np.array([time for time, has in rows if has], dtype=np.int64))
+    for watermark in sorted(watermarks):
+        coverage.sum_up(watermark, keep)
+        end = (watermark - wait) // cohort * cohort
+        span = -(-min(wait, HOUR) // cohort) * cohort
+        mature = [has for time, has in rows if end - span <= time < end]
+        found = coverage.to_dict(watermark)
+        assert found["mature"]["predictions"] == len(mature)
+        assert found["mature"]["labelled"] == sum(mature)
+        assert found["coverage"] == (sum(mature) / len(mature) if mature else None)
+        assert found["coverage_reason"].startswith("no mature prediction from ") == (not mature)
+
+
+def test_cohorts_ripen() -> None:
+    coverage = Coverage(HOUR, HOUR)
+    coverage.predicted.add(np.array([0, 1, 2 * HOUR]))
+    coverage.labelled.add(np.array([1]))
+    young, ripe = (coverage.to_dict(at)["cohorts"] for at in (2 * HOUR - 1, 2 * HOUR))
+    assert [(one["expired"], one["immature"]) for one in young] == [(0, True), (0, True)]
+    assert [(one["expired"], one["immature"]) for one in ripe] == [(1, False), (0, True)]
+
+
+def test_times_all_over_the_calendar_stay_bounded() -> None:
+    coverage = Coverage(HOUR, HOUR)
+    for start in range(0, 300_000, 50_000):
+        times = np.arange(start, start + 50_000) * HOUR
+        coverage.predicted.add(times)
+        coverage.count("p", "predictions", len(times))
+        coverage.sum_up(None, 0)
+    assert len(coverage.saved().predicted) <= 100_000
+    assert len(coverage.to_dict(None)["cohorts"]) == 200
+    assert coverage.to_dict(None)["predictions"] == 300_000
+
+
+def test_the_counters_are_those_that_are_published() -> None:
+    published = {field.name for field in msgspec.structs.fields(Join) if field.type is int}
+    assert published == set(COUNTERS) == set(REPORTED)
+    assert set(STORED) | set(OUTCOMES_OF_LABELS) | set(GAUGES) | {"expired"} == set(COUNTERS)
+    script = Path(se.__file__).parent / "service" / "http" / "static" / "labels.js"
+    page = set(re.findall(r'\["(\w+)", "', script.read_text(encoding="utf-8")))
+    assert set(COUNTERS) <= page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -25,11 +26,12 @@ from streameval.service.publish.snapshot import Snapshot
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
 from tests.support.command_runs import Command
-from tests.support.run import InTurn, Lists, Partitions, Scripted, opened
+from tests.support.run import Clock, InTurn, Lists, Partitions, Scripted, opened
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
+DAY = 24 * HOUR
 START = 1_790_000_000_000_000 // HOUR * HOUR
 
 
@@ -357,3 +359,58 @@ def test_a_partition_that_falls_behind_at_once_is_reported_before_half_of_all_re
     note("b", 20, HOUR)
     note("a", 1001, 0)
     assert not watermark.late.is_most
+
+
+def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
+    clock = Clock()
+    watermark = Watermark(clock, lambda: START)
+    assert watermark.value is None
+    watermark.expect(["a", "b"])
+    watermark.note("a", np.array([HOUR]))
+    assert watermark.value is None
+    watermark.note("b", np.array([5, 3]))
+    assert watermark.value == 5
+    clock.now = 61.0
+    watermark.note("a", np.array([2 * HOUR]))
+    assert watermark.value == 2 * HOUR
+    watermark.note("b", np.array([6]))
+    assert watermark.value == 2 * HOUR
+    clock.now = 200.0
+    assert watermark.value == 2 * HOUR
+    again = Watermark(clock, lambda: START)
+    again.restore(watermark.saved())
+    again.expect(["c"])
+    assert again.value == 2 * HOUR
+
+
+def test_a_leap_is_believed_once_it_prevails() -> None:
+    watermark = Watermark(Clock(), lambda: START, leap_us=HOUR)
+    watermark.note("a", np.array([0, 400 * DAY, HOUR]))
+    assert watermark.value == HOUR
+    for n in range(100):
+        # Of three records one is wrong.
+        watermark.note("a", np.array([n * HOUR, 500 * DAY, n * HOUR]))
+    assert watermark.value == 99 * HOUR
+    watermark.note("a", np.full(15, 100 * DAY))
+    assert watermark.value == 99 * HOUR
+    watermark.note("a", np.full(1, 101 * DAY))
+    assert watermark.value == 100 * DAY
+
+
+@given(st.integers(0, 2**32))
+def test_batches_may_be_cut_anywhere(seed: int) -> None:
+    rng = random.Random(seed)
+    moment, times = 0, []
+    for _ in range(300):
+        moment += rng.choice([0, HOUR, 3 * DAY if rng.random() < 0.02 else 1])
+        times.append(moment + rng.choice([0] * 9 + [rng.randrange(10) * DAY]))
+    written = []
+    for longest in (1, 7, 300):
+        watermark = Watermark(Clock(), lambda: START, leap_us=HOUR)
+        left = times
+        while left:
+            size = rng.randrange(1, longest + 1)
+            watermark.note("a", np.array(left[:size]))
+            left = left[size:]
+        written.append((watermark.value, watermark.saved()))
+    assert written[0] == written[1] == written[2]

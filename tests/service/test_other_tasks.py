@@ -82,18 +82,13 @@ class Case:
 
     def expected(self, rows: list[Row], **options: Any) -> se.Evaluator:
         """The evaluator of a run that counted these records in a window of all events."""
-        return self.counted(se.Evaluator, rows, {}, **options)
-
-    def counted(self, kind: Any, rows: list[Row], models: dict[str, str], **options: Any) -> Any:
-        """The same of this kind; of each model the field of its predictions."""
         kept = {key: KEPT[key] for key in KEPT if key != "max_scores" or self is not REGRESSION}
         given = {"slices": ("country",), **kept, **self.options, **options}
-        whole = kind(*[[*models]] * bool(models), self.task, **given)
+        whole = se.Evaluator(self.task, **given)
         for row in rows:
-            of_models = {model: row[field] for model, field in models.items()}
             whole.update(
                 row[self.truth],
-                **{self.prediction: of_models or row[self.field]},
+                **{self.prediction: row[self.field]},
                 weight=row["weight"],
                 event_time=row["time"],
                 slices={"country": row["country"]},
@@ -242,24 +237,6 @@ def test_labels_one_by_one(hot: int, here: Path, command: Command) -> None:
     assert "of sets that were not final" in command("store", "report", "streameval.db").out
 
 
-@pytest.mark.parametrize(("case", "own"), [(REGRESSION, IN_ONE), (MULTILABEL, {})])
-def test_several_models(case: Case, own: Row, here: Path, command: Command) -> None:
-    rows = case.rows(200)
-    for row, other in zip(rows, case.rows(200, seed=6), strict=True):
-        row["old"] = other[case.field]
-    of_models = {"new": case.field, "old": "old"}
-    base = case.settings(**own)
-    base["fields"] = {**base["fields"], case.prediction: of_models}
-    base["evaluator"] = {**base["evaluator"], "models": [*of_models]}
-    configure(**base)
-    write("events.jsonl", rows)
-    write("p.jsonl", predictions(case, rows))
-    write("l.jsonl", truths(case, rows))
-    counts(command)
-    whole = case.counted(se.Comparison, rows, of_models, paired_scores=False)
-    assert exported(command, here / "out")["all.comparison"] == whole.to_bytes()
-
-
 BAD = [
     (REGRESSION, {"y": "3.5"}, "y: expected a finite number, got the text '3.5'; write numbers"),
     (REGRESSION, {"y": float("nan")}, "y: expected a finite number, got NaN"),
@@ -291,7 +268,6 @@ def test_bad_records_are_in_quarantine(case: Case, here: Path, command: Command)
 
 REFUSED = [
     (REGRESSION, {"join": {"examples": 5}}, 'join.examples conflicts with evaluator.task = "reg'),
-    (MULTILABEL, {"join": {"examples": 5}}, 'join.examples conflicts with evaluator.task = "mul'),
     (REGRESSION, {"fields": {"y_true": "y", "score": "p", "id": "id"}},
      'fields.score conflicts with evaluator.task = "regression"'),
     (REGRESSION, {"fields": {"y_true": "y", "proba": "p", "id": "id"}},
@@ -303,11 +279,8 @@ REFUSED = [
     (REGRESSION, {"reference": {"panes": 3}}, "reference requires [join] with predictions = true"),
     (REGRESSION, {"alert": [{"name": "f", "metric": "demographic_parity_difference", "above": 0.1,
      "slice": "country"}]}, "demographic_parity_difference"),
-    (REGRESSION, {"alert": [{"name": "d", "metric": "drift.ks", "above": 0.1}]}, "predictions = "),
     (REGRESSION, {"fields": {"y_true": "y", "y_pred": "p", "id": "id", "label": {"final": "f"}}},
      'fields.label.final conflicts with evaluator.task = "regression"'),
-    (MULTILABEL, {"join": None, "fields": {"y_true": "tags", "score": "scores", "label":
-     {"final": "f"}}}, "fields.label.final requires [join]"),
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from docsite.reference import key_tables
 from streameval.cli.run import check_text
 from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import Address
-from streameval.service.config.evaluators import evaluator_of
+from streameval.service.config.evaluators import evaluator_of, main_metrics
 from streameval.service.config.load import load_settings, resolved, settings_from_text
 from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import (
@@ -97,6 +97,12 @@ def test_what_is_taken(text: str) -> None:
     assert msgspec.convert(shown, RunSettings, dec_hook=parsed) == settings
 
 
+def test_slices_are_shown_with_what_alerts_watch() -> None:
+    alert = "[[alert]]\nname = 'a'\nmetric = 'roc_auc'\nbelow = 0.5\nslice = {c = 'x'}\n"
+    settings = read(SCORE + "[evaluator]\nmetrics = ['f1']\nslices = ['c']\n" + alert)
+    assert main_metrics(settings) == ["f1", "roc_auc"]
+
+
 def test_overrides_are_written_as_toml_or_bare() -> None:
     text = JOINED + "[[window]]\nname = 'a'\n[[window]]\nname = 'b'\nlength = '1h'"
     settings = read(
@@ -116,14 +122,11 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
         "alert=[{name = 'a', metric = 'f1', below = 0.5}]",
     )
     assert settings.join == JoinSettings(wait=Duration("6h"), hot=10)
-    assert settings.window[1].pane == "5m"
-    assert settings.fields.weight == "5"
-    assert settings.store == "a b.db"
+    assert (settings.window[1].pane, settings.fields.weight) == ("5m", "5")
+    assert (settings.store, settings.evaluator.positive) == ("a b.db", True)
     assert settings.evaluator.slices == ["x", ["x", "y"]]
-    assert settings.evaluator.positive is True
     assert settings.kafka.properties == {"bootstrap.servers": "localhost:9092", "client.id": "a=b"}
-    assert settings.serve.listen == "127.0.0.1:0"
-    assert settings.serve.token == "12345"
+    assert (settings.serve.listen, settings.serve.token) == ("127.0.0.1:0", "12345")
     assert [(one.name, one.below) for one in settings.alert] == [("a", 0.5)]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import random
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ from streameval.service.config.settings import RunSettings, ServeSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness
 from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
+from streameval.service.run.loop import in_this_thread
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
@@ -248,88 +246,53 @@ def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixtur
     ]
 
 
-class Steady(Scripted):
-    """Two records at each read, and a step after each of the last reads."""
-
-    def __init__(self, *steps: Callable[[], None]) -> None:
-        self.steps = list(steps)
-        self.rows = events(2 * len(steps) + 2)
-        self.durable: list[int] = []
-
-    @property
-    def finished(self) -> bool:  # type: ignore[override]
-        return not self.rows
-
-    def read(self, most: int, timeout: float) -> list[RawBatch]:
-        if self.steps and len(self.rows) <= 2 * len(self.steps):
-            self.steps.pop(0)()
-        if not self.rows:
-            return []
-        lines = [json.dumps(self.rows.pop(0)).encode() for _ in range(2)]
-        place = -len(self.rows)
-        return [RawBatch("a", "records", lines, [place - 2, place - 1], {"offset": place})]
-
-    def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        self.durable.append(int(positions["a"]["offset"]))
-
-
-def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
-    """A runner with checkpoints after two records each, written by another thread."""
-    run.change(checkpoint=settings(checkpoint={"every": "1h", "events": 2}).checkpoint)
-    run.start(submit=writer.submit)
-    return run.runner
-
-
 def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make) -> None:
-    run = bench()
-    may_commit, counted = threading.Event(), threading.Event()
+    run = bench(checkpoint={"every": "1h", "events": 2})
+    held: list[tuple[Future[Any], Callable[[], Any]]] = []
+    durable: list[int] = []
+    looks: list[Any] = []
 
-    def seen() -> tuple[int, int, int]:
+    def seen() -> Any:
         current: Any = run.publisher.current()
         committed = Positions(run.store.read_connection()).partitions.get("a")
-        return (
-            current.checkpoint.events,
-            sum(partition.records for partition in current.partitions),
-            0 if committed is None else committed.records,
-        )
+        read = sum(partition.records for partition in current.partitions)
+        return current.checkpoint.events, read, committed and committed.records, [*durable]
 
-    def first_is_written() -> None:
-        assert counted.wait(60)
+    class Source(Scripted):
+        """Two records at each read; the first checkpoint is written in the fifth."""
 
-    def still_first() -> None:
-        assert (seen(), source.durable) == ((0, 0, 0), [])
+        reads = 0
 
-    def commit() -> None:
-        still_first()
-        may_commit.set()
-        assert wait([writing], 60).done
+        def read(self, most: int, timeout: float) -> list[RawBatch]:
+            self.reads += 1
+            if self.reads > 6:
+                self.finished = True
+                return []
+            if self.reads > 2:
+                looks.append(seen())
+            if self.reads == 5:
+                future, write = held.pop()
+                future.set_result(write())
+            end = 2 * self.reads
+            return [RawBatch("a", "records", records(end - 2, 2), [end, end], {"offset": end})]
 
-    def first_is_there() -> None:
-        # What was read in the meantime is neither shown nor acknowledged.
-        assert (seen(), source.durable) == ((2, 2, 2), [-10])
+        def checkpointed(self, positions: Mapping[str, Position]) -> None:
+            durable.append(int(positions["a"]["offset"]))
 
-    def write(self: Unit, *arguments: Any) -> Any:
-        counted.set()
-        assert may_commit.wait(60)
-        return original(self, *arguments)
+    source = Source()
 
-    writing: Future[Any] = Future()
-    original = Unit.write
-    source = Steady(first_is_written, still_first, still_first, commit, first_is_there)
-    with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Unit, "write", write)
-        runner = beside_a_writer(run, writer)
-        submit = runner.loop.submit
+    def submit(write: Callable[[], Any]) -> Future[Any]:
+        """As an executor whose thread writes the first checkpoint slowly."""
+        if source.reads > 4:
+            return in_this_thread(write)
+        held.append((Future(), write))
+        return held[0][0]
 
-        def noted(write: Any) -> Any:
-            nonlocal writing
-            writing = submit(write)
-            return writing
-
-        runner.loop.submit = noted
-        runner.run([source])
-    assert seen() == (12, 12, 12)
-    assert source.durable == [-10, 0]
+    run.start(submit=submit)
+    run.runner.run([source])
+    # What was read in the meantime is neither shown nor acknowledged.
+    assert looks == [(0, 0, None, [])] * 3 + [(2, 2, 2, [2])]
+    assert seen() == (12, 12, 12, [2, 12])
 
 
 def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:

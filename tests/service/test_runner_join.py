@@ -1,20 +1,25 @@
-"""A run with late, doubled, corrected and bad records, stopped anywhere: one result."""
+"""A run of predictions and labels: read in turn, and one result wherever it was stopped."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streameval.service.config.settings import RunSettings
 from streameval.service.run.service import open_sources
+from streameval.service.sources.interleaving import PairedSource
+from streameval.service.sources.raw import Kind, PartitionStatus, Position, RawBatch
 from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
-from tests.support.run import Lists, Partitions, Run, opened, settings
+from tests.support.run import Lists, Partitions, Run, Scripted, opened, settings
 
 METRICS = ["accuracy", "f1", "roc_auc", "log_loss"]
 COUNTS = ("predictions", "labels", "joined", "waiting", "labels_waiting", "duplicate_predictions")
@@ -104,11 +109,8 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
     assert again.runner.positions == whole.runner.positions
     for part in ("reports", "slices", "confusion", "curves", "labels", "examples"):
         assert second[part] == first[part]
-    check_examples(lists, second)
     assert second["series"]["hour"]["metrics"] == first["series"]["hour"]["metrics"]
-    assert {name: second["join"][name] for name in COUNTS} == {
-        name: first["join"][name] for name in COUNTS
-    }
+    assert [second["join"][name] for name in COUNTS] == [first["join"][name] for name in COUNTS]
     assert second["quarantine"]["reasons"] == first["quarantine"]["reasons"]
     assert first["join"]["corrected"] > 1
     assert first["checkpoint"]["events"] == first["join"]["joined"] + first["join"]["corrected"]
@@ -119,34 +121,6 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path) -> None:
     assert counted.total.support == first["join"]["predictions"]
     assert counted.total.support == sum(view.support for view in counted.slices().values())
     assert second["predictions"]["all"]["metrics"] == first["predictions"]["all"]["metrics"]
-
-
-def check_examples(lists: Partitions, data: dict[str, Any]) -> None:
-    """Each id is of an event of its cell, and there are as many as the cell has, or 4."""
-    scores, labels = {}, {}
-    for kind, lines in lists.values():
-        for line in lines:
-            with suppress(ValueError):
-                record = json.loads(line)
-                if isinstance(record, dict) and record.keys() >= {"id", "time"}:
-                    if kind == "labels":
-                        labels[record["id"]] = record["y_true"]  # the last one counts
-                    elif "score" in record:
-                        scores.setdefault(record["id"], record["score"])
-    cells = {(cell["true"], cell["predicted"]): cell for cell in data["examples"]["all"]}
-    matrix = data["confusion"]["all"]["matrix"]
-    corrected = 0
-    for (true, predicted), cell in cells.items():
-        for events in (cell["newest"], cell["by_confidence"]):
-            for event in events:
-                assert event["score"] == scores[event["id"]]
-                assert (labels[event["id"]], event["score"] >= 0.5) == (true, predicted)
-            corrected += min(4, matrix[true][predicted]) - len(events)
-    # Only an event that a correction took out leaves its place empty.
-    assert 0 <= corrected <= 2 * data["join"]["corrected"]
-    assert cells.keys() == {(0, 0), (0, 1), (1, 0), (1, 1)}
-    for cell in data["examples"]["hour"]:
-        assert min(one["time"] for one in cell["newest"]) >= data["series"]["hour"]["start"][-6:][0]
 
 
 def test_what_cannot_be_taken_back_exactly_is_not_counted(tmp_path: Path) -> None:
@@ -185,3 +159,107 @@ def test_topics_of_predictions_and_labels_are_read_in_turn(tmp_path: Path) -> No
     told = [status.partition for status in source.status()]
     source.close()
     assert told == ["kafka:p", "kafka:l"]
+
+
+# Two sources read as one, in the order in which the fewest labels wait
+
+
+class Sizes(Scripted):
+    """A source of batches of given sizes, one at each look; 0 is a look that finds nothing."""
+
+    def __init__(self, kind: Kind, sizes: Sequence[int]) -> None:
+        self.kind: Kind = kind
+        self.sizes, self.given, self.closed = list(sizes), 0, False
+        self.waited: list[float] = []
+        self.told: list[Mapping[str, Position]] = []
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        self.waited.append(timeout)
+        size = self.sizes.pop(0) if self.sizes else 0
+        self.finished = not self.sizes
+        if not size:
+            return []
+        places = range(self.given, self.given + size)
+        self.given += size
+        return [RawBatch(self.kind, self.kind, [b"{}"] * size, places, {"offset": self.given})]
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        self.told.append(positions)
+
+    def status(self) -> list[PartitionStatus]:
+        return [PartitionStatus(self.kind, {"offset": self.given}, None)]
+
+    def close(self) -> None:
+        self.closed = True
+        if self.kind == "predictions":
+            raise OSError("no longer there")
+
+
+def pair(predictions: Sequence[int], labels: Sequence[int]) -> tuple[PairedSource, Sizes, Sizes]:
+    first, second = Sizes("predictions", predictions), Sizes("labels", labels)
+    return PairedSource(first, second), first, second
+
+
+def test_labels_that_ran_ahead_wait_for_a_backlog_of_predictions() -> None:
+    # The first look at the predictions finds nothing, as when the broker is slower to answer.
+    source, predictions, labels = pair([0, *[5_000] * 12], [5_000] * 12)
+    source.read(20_000, 0.0)
+    assert (predictions.given, labels.given) == (0, 5_000)
+    ahead = []
+    for _ in range(11):
+        source.read(20_000, 0.0)
+        ahead.append(labels.given - predictions.given)
+    assert (max(ahead), ahead[-1]) == (0, 0)
+
+
+def test_labels_are_never_shut_out() -> None:
+    # In a backlog they come as soon as as many predictions did.
+    source, _, labels = pair([0, *[5_000] * 200], [500_000, *[5_000] * 200])
+    for _ in range(100):
+        source.read(20_000, 0.0)
+    assert labels.given > 500_000 + 70 * 5_000
+
+
+def test_larger_batches_of_labels_come_when_there_is_a_prediction_for_each() -> None:
+    source, predictions, labels = pair([5_000] * 60, [6_000] * 50)
+    ahead = []
+    for _ in range(60):
+        source.read(20_000, 0.0)
+        ahead.append(predictions.given - labels.given)
+    # The first batch shows how many records a read returns.
+    assert ahead[0] == -1_000
+    assert min(ahead[1:]) >= 0
+    assert max(ahead) < 5_000 + 6_000
+
+
+@given(
+    st.lists(st.integers(0, 9_000), max_size=40),
+    st.lists(st.integers(0, 9_000), max_size=40),
+)
+def test_all_is_read_once(predictions: list[int], labels: list[int]) -> None:
+    source, _, _ = pair(predictions, labels)
+    read = {"predictions": 0, "labels": 0}
+    for _ in range(len(predictions) + 3 * len(labels) + 30):
+        for batch in source.read(20_000, 0.1):
+            read[batch.kind] += len(batch.messages)
+    assert read == {"predictions": sum(predictions), "labels": sum(labels)}
+    assert source.finished
+    assert [status.partition for status in source.status()] == ["predictions", "labels"]
+
+
+def test_the_wait_is_shared_and_only_where_there_is_nothing() -> None:
+    source, predictions, labels = pair([10], [])
+    source.read(20_000, 0.1)
+    assert predictions.waited == labels.waited == [0.0]
+    source.read(20_000, 0.1)
+    assert predictions.waited == labels.waited == [0.0, 0.0, 0.05]
+
+
+def test_both_are_reported_and_closed() -> None:
+    source, predictions, labels = pair([], [])
+    source.checkpointed({"x": {"offset": 1}})
+    assert predictions.told == labels.told == [{"x": {"offset": 1}}]
+    with pytest.raises(OSError, match="no longer there"):
+        source.close()
+    assert predictions.closed
+    assert labels.closed
