@@ -40,17 +40,9 @@ AREAS = {
 
 _FOLDERS = ("tests/unit", "tests/properties", "tests/cli", "tests/service")
 
+_PAIRS = [("Lt", "LtE"), ("Gt", "GtE"), ("Eq", "NotEq"), ("Is", "IsNot"), ("In", "NotIn")]
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
+    getattr(ast, one): getattr(ast, other) for pair in _PAIRS for one, other in (pair, pair[::-1])
 }
 
 
@@ -107,23 +99,17 @@ def _swapped(node: ast.AST) -> bool:
     return False
 
 
-CHANGES: tuple[Callable[[ast.AST], bool], ...] = (
-    _compared,
-    _other_constant,
-    _dropped_term,
-    _swapped,
-)
+CHANGES: tuple[Callable[[ast.AST], bool], ...]
+CHANGES = (_compared, _other_constant, _dropped_term, _swapped)
 
 
 def _expressions(tree: ast.Module) -> Iterator[ast.expr]:
     """The expressions that run in a function: no annotation, default, decorator or docstring."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    for function in functions:
-        for statement in function.body:
-            for node in ast.walk(statement):
-                if isinstance(node, ast.expr) and not isinstance(statement, ast.FunctionDef):
-                    yield node
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for statement in function.body:
+                if not isinstance(statement, ast.FunctionDef):
+                    yield from (one for one in ast.walk(statement) if isinstance(one, ast.expr))
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
@@ -142,11 +128,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
             before = lines[node.lineno - 1].encode()[columns].decode()
             name = path.relative_to(ROOT).as_posix()
             mutant = Mutant(name, node.lineno, columns, before, f"({ast.unparse(changed)})")
-            text = [
-                *lines[: node.lineno - 1],
-                mutant.on(lines, mutant.after),
-                *lines[node.lineno :],
-            ]
+            text = lines.copy()
+            text[node.lineno - 1] = mutant.on(lines, mutant.after)
             try:
                 compile("".join(text), str(path), "exec")
             except SyntaxError:

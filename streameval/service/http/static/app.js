@@ -252,6 +252,7 @@ function address(choices = chosen) {
 addEventListener("popstate", () => {
   const before = { ...chosen };
   Object.assign(chosen, addressed());
+  drawAll(); // chooses what the address leaves out, as after a link within the page
   if (chosen.slice !== before.slice || chosen.model !== before.model) changePart();
   else if (address() !== address(before)) loads.now();
 });
