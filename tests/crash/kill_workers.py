@@ -29,7 +29,7 @@ from streameval.cli import main as main_of_cli
 from streameval.service.store.store import each_unit, read_store
 from streameval.service.upkeep.settings_migration import stored_fingerprint
 from tests.crash.kill_feeds import Feeding, TopicsFeed
-from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
+from tests.crash.kill_outcome import differences, outcome, true_states
 from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for
 from tests.crash.kill_stream import stream
 from tests.support.apache_kafka import AbsentError, ApacheKafka
@@ -241,7 +241,7 @@ def kill_workers(
         for life in list(group.running):
             group.remove(life)
     finish(whole, feed, "kafka", len(lines))
-    expected, got = outcome(whole, retried=False), shared_outcome(store)
+    expected, got = outcome(whole), outcome(directory, shared=store)
     found = differences({name: expected[name] for name in got}, got)
     for name, state in true_states(whole / "run.toml", lines).items():
         if state != expected[f"state {name}"]:
