@@ -248,7 +248,7 @@ kill-workers: $(VENV)/.stamp-test  ## disturb four workers on Apache Kafka and P
 BROKER_KILLS ?= 20
 
 kill-broker: $(VENV)/.stamp-test  ## kill Apache Kafka, which Maven fetches, BROKER_KILLS times while a run reads; SEED=
-	$(BIN)/python -m tests.crash.kill_runs --source broker --kills $(BROKER_KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_runs --source broker --kills $(BROKER_KILLS) --pieces 30 --events $(BROKER_KILLS)000 --seed $(SEED)
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and others; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run

@@ -274,17 +274,12 @@ class TopicsFeed(Feed):
     """Produces to two topics, by key."""
 
     def __init__(
-        self,
-        broker: Any,
-        name: str,
-        lines: list[Line],
-        count: int,
-        seed: int,
-        partitions: int = 4,
+        self, broker: Any, lines: list[Line], count: int, seed: int, partitions: int = 4
     ) -> None:
         self._broker = broker
         super().__init__(pieces(lines, count, random.Random(seed)))
-        self._topics = {kind: f"{name}-{kind}" for kind in KINDS}
+        now = time.time_ns()
+        self._topics = {kind: f"killed-{now}-{kind}" for kind in KINDS}
         for topic in self._topics.values():
             broker.make_topic(topic, partitions)
         self.table = "[kafka]\n" + "".join(

@@ -11,7 +11,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,7 @@ from streameval.evaluator.predictions import Predictions
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
 from streameval.service.join.counters import OUTCOMES_OF_LABELS, STORED
-from streameval.service.store.state_rows import merge_rows, read_rows
-from streameval.service.store.store import Store, read_store
+from streameval.service.store.store import Store, each_unit, read_store
 from streameval.state_files.codec import decompressed
 from tests.crash.kill_stream import Line
 
@@ -32,51 +31,33 @@ _REPEATED = ("duplicate_predictions", "duplicate_labels")
 _RETRIED = "posts that were sent again"
 
 
-def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
+def outcome(directory: Path, *, retried: bool = False, shared: str = "") -> dict[str, Any]:
     """Everything in ``run.db`` of a directory that does not depend on kills.
 
     With ``retried``, posts may have been taken twice: counts of records, duplicates, refused
-    records and unmatched labels say nothing, and places in the inbox differ.
+    records and unmatched labels say nothing, and places in the inbox differ. ``shared`` is the
+    address of a store that many workers have written, of which all units are seen together.
     """
-    store = directory / "run.db"
+    store = shared or str(directory / "run.db")
     exported = directory / "states"
     exported.mkdir()
     with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
-        assert main(["store", "check", str(store)]) == 0
-        assert main(["store", "export", str(store), "--to", str(exported)]) == 0
-    opened = read_store(str(store))
-    try:
-        found = _stored(opened, str(directory), retried=retried)
-    finally:
-        opened.close()
+        assert main(["store", "check", store]) == 0
+        assert main(["store", "export", store, "--to", str(exported)]) == 0
+    with closing(read_store(store)) as opened:
+        units = [_stored(opened, str(directory), retried=retried) for _ in each_unit(opened)]
+    found = units[0]
+    if shared:
+        found = {"events": sum(one["events"] for one in units), "join": {}, "positions": {}}
+        for one in units:
+            found["join"] |= one["join"]
+            found["positions"] |= one["positions"]
+        found["refused"] = sorted(row for one in units for row in one["refused"])
+        reasons = sum((Counter(one["quarantine"]) for one in units), Counter[str]())
+        found["quarantine"] = dict(sorted(reasons.items()))
     for path in sorted(exported.iterdir()):
         name = path.stem.replace(".predictions", ":predictions")
         found[f"state {name}"] = decompressed(path.read_bytes())
-    return found
-
-
-def shared_outcome(address: str) -> dict[str, Any]:
-    """The same of a store that many workers have written, all units together."""
-    found: dict[str, Any] = {"events": 0, "join": {}, "positions": {}, "refused": []}
-    reasons: Counter[str] = Counter()
-    evaluators: dict[str, Any] = {}
-    store = read_store(address)
-    try:
-        for unit in store.units():
-            store.select(unit)
-            one = _stored(store, "", retried=False)
-            found["events"] += one["events"]
-            found["join"] |= one["join"]
-            found["positions"] |= one["positions"]
-            found["refused"] += one["refused"]
-            reasons.update(one["quarantine"])
-            with store.reading() as connection:
-                merge_rows(evaluators, read_rows(connection))
-    finally:
-        store.close()
-    found["refused"].sort()
-    found["quarantine"] = dict(sorted(reasons.items()))
-    found |= {f"state {name}": evaluator.to_bytes() for name, evaluator in evaluators.items()}
     return found
 
 

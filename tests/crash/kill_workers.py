@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,10 @@ from streameval.cli import main as main_of_cli
 from streameval.service.store.store import each_unit, read_store
 from streameval.service.upkeep.settings_migration import stored_fingerprint
 from tests.crash.kill_feeds import Feeding, TopicsFeed
-from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
-from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for
+from tests.crash.kill_outcome import outcome
+from tests.crash.kill_runs import Life, begin, compare, finish, read_so_far, verdict, wait_for
 from tests.crash.kill_stream import stream
-from tests.support.apache_kafka import AbsentError, ApacheKafka
+from tests.support.apache_kafka import ApacheKafka, running_kafka
 from tests.support.brokers import Broker
 from tests.support.postgres_server import Postgres, running_postgres
 
@@ -189,7 +190,7 @@ def kill_workers(
     lines = stream(seed, predictions)
     topic = f"workers-{time.time_ns()}"
     count = 10 * (len(actions) + 1)
-    feed = TopicsFeed(broker, topic, lines, count, seed, PARTITIONS)
+    feed = TopicsFeed(broker, lines, count, seed, PARTITIONS)
     store = postgres.address("workers")
     # The default, a name for each worker of a machine, where the broker knows static members.
     session = SESSION_SECONDS if broker.keeps_data else SHORT_SESSION_SECONDS
@@ -241,15 +242,11 @@ def kill_workers(
         for life in list(group.running):
             group.remove(life)
     finish(whole, feed, "kafka", len(lines))
-    expected, got = outcome(whole, retried=False), shared_outcome(store)
-    found = differences({name: expected[name] for name in got}, got)
-    for name, state in true_states(whole / "run.toml", lines).items():
-        if state != expected[f"state {name}"]:
-            found.append(f"state {name}: the undisturbed process differs from the stream")
+    found, compared = compare(whole, outcome(directory, shared=store), lines)
     told = ", ".join(f"{name} {n}" for name, n in sorted(done.items()))
     fenced = group.said().count("was taken over by another worker")
     tell(f"{told}; {fenced} units of a worker that was cut off were refused their write")
-    tell(f"{len(lines):,} records, {got['events']:,} events counted, {len(got)} values compared")
+    tell(compared)
     return found
 
 
@@ -303,12 +300,9 @@ def main() -> int:
     rng.shuffle(actions)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="workers-")))
-        try:
-            kafka = ApacheKafka(directory)
-        except AbsentError as error:
-            print(f"NOT TESTED against Apache Kafka: {error}")
+        kafka = stack.enter_context(running_kafka(directory))
+        if kafka is None:
             return 0
-        stack.callback(kafka.kill)
         found = kill_workers(
             Broker(kafka.bootstrap, keeps_data=True),
             stack.enter_context(running_postgres(directory / "postgres")),
@@ -318,7 +312,7 @@ def main() -> int:
             seed=given.seed,
             workers=given.workers,
             kafka=kafka,
-            tell=lambda text: print(text, flush=True),
+            tell=partial(print, flush=True),
         )
     print(f"workers, seed {given.seed}, {given.kills} actions: {verdict(found)}")
     return 1 if found else 0

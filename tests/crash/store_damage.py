@@ -236,12 +236,16 @@ def postgres_damages(
 
 
 def copied_to(address: str, path: Path) -> None:
-    """Copy a store to PostgreSQL, beside another unit and an alert that servers judge."""
+    """Copy a store to PostgreSQL, beside another unit, a group's settings and a servers' alert."""
     copy_store(str(path), address)
     open_store(address, {"evaluator.task": "1"}, unit="7").close()
-    tables = LockedTables(address, ALERTS_UNIT)
-    tables.execute("INSERT INTO alerts VALUES ('book', '{}')")
-    tables.close()
+    for unit, row in (
+        (ALERTS_UNIT, "alerts VALUES ('book', '{}')"),
+        ("settings", "meta VALUES ('group.settings', '{}')"),
+    ):
+        with closing(LockedTables(address, unit)) as tables:
+            tables.execute(f"INSERT INTO {row}")
+    check_store(address)
 
 
 KINDS: dict[str, Callable[[Path], Iterator[tuple[str, Damage]]]] = {

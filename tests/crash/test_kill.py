@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,7 @@ def test_one_run_and_workers_on_a_broker_lose_nothing_and_count_nothing_twice(
     tmp_path: Path, postgres: Any
 ) -> None:
     with running_broker() as broker:
-        topic = f"killed-{time.time_ns()}"
-        assert kill_runs("kafka", tmp_path, **FEW, broker=broker, topic=topic) == []
+        assert kill_runs("kafka", tmp_path, **FEW, broker=broker) == []
         (tmp_path / "workers").mkdir()
         given: dict[str, Any] = {"predictions": 600, "seed": 7, "workers": 3}
         actions = ["stop", "kill", "postgres"]

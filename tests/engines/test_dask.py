@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import doctest
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,11 +153,6 @@ PART = dask.delayed({"y": [1], "p": [0.5]})
             "score: expected a column 'probb', got none among y, prob; did you mean 'prob'?",
         ),
         (
-            dask_bag.from_sequence([(1, 0.5)]),
-            {},
-            "part 0, row 0: expected a dict with the names of columns, got (1, 0.5) of type tuple",
-        ),
-        (
             [PART, PART],
             {},
             "data[1]: expected each part once, got that of data[0] again, whose events would count",
@@ -174,13 +170,11 @@ PART = dask.delayed({"y": [1], "p": [0.5]})
             "window: expected None, or Panes or Fading of event time, got Last(n=100), whose "
             'events depend on an order that parts do not share; use streameval.Panes("1h")',
         ),
-        ([dask.delayed(7)], {}, "part 0: expected a table, the path of a file, or a list of dicts"),
     ],
 )
 def test_bad_calls(data: Any, keywords: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
         evaluate(data, **{"y_true": "y", "score": "p"} | keywords)
-    assert str(raised.value).startswith(message)
 
 
 def test_the_examples_of_the_document_and_the_module_run() -> None:

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.brokers import Broker, free_port
@@ -85,22 +87,34 @@ transaction.state.log.min.isr=1
         self._process.wait()
 
 
+@contextmanager
+def running_kafka(directory: Path) -> Iterator[ApacheKafka | None]:
+    """A node for as long as the block lasts; None, and a line that says why, if there is none."""
+    try:
+        kafka = ApacheKafka(directory)
+    except AbsentError as error:
+        print(f"NOT TESTED against Apache Kafka: {error}")
+        yield None
+        return
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
 def main(command: list[str]) -> int:
     if not command:
         tests = ("tests/service/test_source_kafka.py", "tests/service/test_workers.py")
         command = [sys.executable, "-m", "pytest", "-q", *tests]
-    with tempfile.TemporaryDirectory(prefix="kafka-") as directory:
-        try:
-            kafka = ApacheKafka(Path(directory))
-        except AbsentError as error:
-            print(f"NOT TESTED against Apache Kafka: {error}")
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-") as directory,
+        running_kafka(Path(directory)) as kafka,
+    ):
+        if kafka is None:
             return 0
         print(f"Apache Kafka {VERSION} at {kafka.bootstrap}", flush=True)
-        try:
-            environment = {**os.environ, "KAFKA_BOOTSTRAP": kafka.bootstrap}
-            code = subprocess.run(command, env=environment).returncode
-        finally:
-            kafka.kill()
+        environment = {**os.environ, "KAFKA_BOOTSTRAP": kafka.bootstrap}
+        code = subprocess.run(command, env=environment).returncode
     print(f"tested against Apache Kafka {VERSION}: {'passed' if code == 0 else 'FAILED'}")
     return code
 

@@ -470,34 +470,23 @@ def _of_backend(name: str) -> dict[str, Any]:
 
 
 def write() -> None:
-    """Write the file again; SystemExit where implementations differ in what is promised."""
-    native, portable = _of_backend("native"), _of_backend("portable")
-    wrong = []
-    for case in cases():
-        mine, theirs = native["cases"][case.name], portable["cases"][case.name]
-        if case.exact and mine != theirs:
-            wrong.append(f"{case.name}\n  {mine}\n  {theirs}")
-        elif not case.exact:
-            pairs = zip(mine["values"], theirs["values"], strict=True)
-            names = native["names"][mine["names"]]
-            far = [n for n, pair in zip(names, pairs, strict=True) if not _same(*pair)]
-            if far:
-                wrong.append(f"{case.name}: {far}")
-            if mine.get("single") != theirs.get("single"):
-                mine.pop("single", None)
-                mine.pop("batch", None)
-    if wrong:
-        raise SystemExit("\n".join(wrong))
+    """Write the file again; SystemExit where implementations differ in what is promised.
+
+    That readings of fractions are near each other is tested where nothing is compiled.
+    """
+    native, portable = map(_of_backend, ("native", "portable"))
+    exact = {case.name for case in cases() if case.exact}
+    for name, mine in native["cases"].items():
+        theirs = portable["cases"][name]
+        if name in exact and mine != theirs:
+            raise SystemExit(f"{name}\n  {mine}\n  {theirs}")
+        if mine.get("single") != theirs.get("single"):
+            mine.pop("single", None)
+            mine.pop("batch", None)
     lines = [f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in native["cases"].items()]
     text = ",\n".join(lines)
     names = ",\n".join(" " + json.dumps(row) for row in native["names"])
     FILE.write_text(f'{{"names": [\n{names}\n], "cases": {{\n{text}\n}}}}\n', encoding="utf-8")
-
-
-def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)
-    return bool(left == right)
 
 
 if __name__ == "__main__":

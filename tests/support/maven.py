@@ -27,15 +27,7 @@ class AbsentError(Exception):
 
 
 def fetch(artifact: str, home: Path) -> Path:
-    """The directory with the jars of an artifact and its dependencies; fetched at the first call.
-
-    Args:
-        artifact: As ``group:name:version``.
-        home: The directory is made in it.
-
-    Raises:
-        AbsentError: Java, Maven or what Maven should fetch is missing.
-    """
+    """The directory of an artifact's jars (``group:name:version``), fetched at the first call."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise AbsentError(f"{program} is not installed")

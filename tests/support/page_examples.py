@@ -62,12 +62,8 @@ def pages_with_commands(folder: Path) -> list[Path]:
 def as_printed(text: str, folder: Path, before: str = "") -> str:
     """The text of a page with what its commands print in a folder.
 
-    ``$ cat FILE`` is a file that the page gives: it is written, and not changed.
-
-    Args:
-        text: Of the page.
-        folder: Where the commands are run.
-        before: Commands of :data:`BEFORE`, which print nothing.
+    ``$ cat FILE`` is a file that the page gives: it is written, and not changed. ``before`` are
+    commands of :data:`BEFORE`, which print nothing.
     """
     port = _free_port()
     with _shell(folder) as shell:

@@ -49,8 +49,6 @@ from streameval.service.publish.snapshot import (
     Window,
 )
 
-__all__ = ["HOSTILE", "SamplePublisher", "published", "published_data"]
-
 HOSTILE = (
     "<script>alert('x')</script>",
     '"><img src=x onerror=alert(1)>',
@@ -104,23 +102,11 @@ def published(
     lag: int | None = 120,
     seed: int = 0,
 ) -> Snapshot:
-    """A snapshot.
+    """A snapshot with so many of each; ``models`` are compared, and 0 is a run of one.
 
-    Args:
-        slices: Slices in each window.
-        classes: Labels; more than two make the task multi-class.
-        task: To have a multi-class task of two classes.
-        sequence: Numbers of the same seed differ a little from sequence to sequence.
-        panes: Points of the time series.
-        points: Points of each curve.
-        hostile: Texts of :data:`HOSTILE` among labels, slices, reasons, records.
-        undefined: Some values are None, with their reasons.
-        join: False: a run without a join.
-        models: How many are compared; 0: a run of one model.
-        predictions: Whether they are counted before their labels.
-        at: When it was published, which is also the checkpoint's time.
-        lag: Of the first partition.
-        seed: Another seed, other numbers.
+    ``hostile`` puts texts of :data:`HOSTILE` among labels, slices, reasons and records;
+    ``undefined`` makes some values None, with their reasons. Numbers of the same seed differ a
+    little from sequence to sequence. The checkpoint was written ``at`` its publication.
     """
     task = task or ("binary" if classes == 2 else "multiclass")
     rng = random.Random(f"{seed}/{sequence}")

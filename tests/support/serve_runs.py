@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,9 +21,8 @@ from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS, Limits
 from streameval.service.http.server import Server
 from streameval.service.publish.snapshot import Snapshot
+from tests.support import run
 from tests.support.published_sample import START, SamplePublisher, published_data
-
-__all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "fetch", "raw", "received", "serving"]
 
 TOKEN = "a-token-of-twenty-two"
 NOW = START.timestamp() + 5
@@ -33,14 +31,8 @@ fetch = partial(httpx.request, verify=False)
 """A request on a connection of its own; without TLS, so no certificates are loaded for it."""
 
 
-class Clock:
+class Clock(run.Clock):
     """A clock that the test sets."""
-
-    def __init__(self, now: float = NOW) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
     @property
     def time(self) -> datetime:
@@ -107,7 +99,7 @@ def serving(
 ) -> Iterator[Running]:
     """A server for as long as the block lasts."""
     publisher = SamplePublisher((data or published_data()) if published else None)
-    clock = Clock()
+    clock = Clock(NOW)
     box = Box() if inbox is None else inbox
     serve = ServeSettings(listen=Address(listen), **settings)
     server = Server(serve, http, publisher, box, clock=clock, token=token, limits=limits)
@@ -139,20 +131,13 @@ def raw(url: str, request: bytes, *, close: bool = False) -> bytes:
         wire.sendall(request)
         if close:
             wire.shutdown(socket.SHUT_WR)
-        received = b""
-        while True:
-            try:
-                chunk = wire.recv(65536)
-            except ConnectionResetError:
-                return received
-            if not chunk:
-                return received
-            received += chunk
+        return received(wire)
 
 
 def received(wire: socket.socket) -> bytes:
     """Everything until the server closes."""
-    try:
-        return b"".join(itertools.takewhile(bool, iter(lambda: wire.recv(65536), None)))
-    except ConnectionResetError:
-        return b""
+    found = b""
+    with suppress(ConnectionResetError):
+        while chunk := wire.recv(65536):
+            found += chunk
+    return found

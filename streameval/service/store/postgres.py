@@ -528,10 +528,11 @@ class PostgresStore(KeyedValues):
             if expected is None or found is None:
                 how = "has no checksum" if expected is None else "is missing"
             raise self._damaged(f"row {shown(key)} of table unit_{name}, unit {of!r}, {how}")
-        # Alerts that servers judge are of a unit that no run claims.
+        # Alerts that servers judge, and the settings of a group, are of units that no run claims.
         query = (
-            "SELECT c.unit, m.unit FROM claims AS c FULL JOIN (SELECT DISTINCT unit FROM unit_meta)"
-            " AS m USING (unit) WHERE m.unit IS NULL AND c.commits > 0 OR c.unit IS NULL"
+            "SELECT c.unit, m.unit FROM claims AS c FULL JOIN (SELECT DISTINCT unit FROM unit_meta "
+            "WHERE key <> 'group.settings') AS m USING (unit) "
+            "WHERE m.unit IS NULL AND c.commits > 0 OR c.unit IS NULL"
         )
         for claimed, begun in self.connection.execute(query):
             if unit in (None, claimed):
