@@ -130,7 +130,7 @@ test-pythons:  ## demo and test-all on the newest Python that is here, test-port
 WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_task.py \
   tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
   tests/unit/test_state_refusals.py tests/unit/test_refusals.py \
-  tests/unit/test_wrong_arguments.py tests/properties/test_metrics_labels.py tests/properties/test_laws_*.py \
+  tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
   tests/properties/test_windows_stateful.py \
   tests/cli/test_cli_evaluate.py::test_every_format_gives_what_the_evaluator_gives \
   tests/service/test_runner.py::test_bad_records_are_kept_and_replayed_after_a_fix
