@@ -362,7 +362,8 @@ class Result:
                 f"{self.overflowed:,} times an event went into a slice (other), "
                 "as the limit was reached: --max-slices"
             )
-        order = "lowest" if METRICS[slices.metric].direction == "none" else "worst"
+        row = METRICS[slices.metric.partition(":")[0]]
+        order = "lowest" if row.direction == "none" else "worst"
         title = f"slices by {slices.metric}, {order} first"
         return Section(title, shown.table(), tuple(tails), kind="slices")
 
@@ -573,7 +574,7 @@ def result_of(
                 f"--series: panes before {since} are not kept; evaluate with a "
                 "longer retain= in --window to keep them"
             )
-    slices = _slices(evaluator, report, details, dimensions)
+    slices = _slices(evaluator, report, names, details, dimensions)
     result = Result(
         report,
         details,
@@ -619,7 +620,11 @@ def _with_classes(result: Result, evaluator: Evaluator, *, by_default: bool) -> 
 
 
 def _slices(
-    evaluator: Evaluator, report: Report, details: Details, wanted: Dimensions | None
+    evaluator: Evaluator,
+    report: Report,
+    names: Sequence[options.MetricCall] | None,
+    details: Details,
+    wanted: Dimensions | None,
 ) -> SliceReport | None:
     if "slices" not in evaluator.retained:
         given = ["--slice"] if wanted is not None else details.slice_options()
@@ -639,12 +644,12 @@ def _slices(
                 expected=f"slices of this state: {', '.join('+'.join(kind) for kind in kinds)}",
                 got="+".join(names),
             )
-    metric = details.by
+    metric: str | options.MetricCall | None = details.by
     if metric is None:
         (metric,) = USUAL_METRICS["single", report.task]
         reported = [row.metric for row in report]
         if metric not in reported:
-            metric = reported[0]
+            metric = names[0] if names and names != options.ALL else reported[0]
     support = _ANY_SUPPORT if details.min_support is None else details.min_support
     slices = evaluator.slice_report(
         metric, min_support=support, intervals=details.intervals, method=details.method

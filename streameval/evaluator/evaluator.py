@@ -32,7 +32,7 @@ from streameval.evaluator.view import Readings, SliceViews, View, ViewContext, l
 from streameval.events.time import iso_time
 from streameval.events.values import SUM_TOLERANCE, Weight
 from streameval.metrics.metric import undefined_number
-from streameval.metrics.registry import METRICS, find, metric_names
+from streameval.metrics.registry import METRICS, call_name, find, metric_names
 from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
 from streameval.state_files.provenance import Provenance
@@ -338,7 +338,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     @locked
     def slice_report(
         self,
-        metric: str,
+        metric: str | tuple[str, Mapping[str, Any]],
         *,
         min_support: Weight = 1,
         worst: int | None = None,
@@ -351,7 +351,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
         Worst is lowest where larger is better. Slices of equal value are in the order of names.
 
         Args:
-            metric: A name of :data:`streameval.metrics.METRICS`.
+            metric: A name of :data:`streameval.metrics.METRICS`, or a pair of it and its
+                parameters.
             min_support: Slices of less support are omitted, and counted.
             worst: Only so many; with ``best``, both ends.
             best: Only so many.
@@ -377,7 +378,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             found = [row.interval for row in kept if row.interval is not None]
             marks = sides(found, total.interval)
             kept = [row._replace(differs=side) for row, side in zip(kept, marks, strict=True)]
-        sign = -1.0 if METRICS[metric].direction == "down" else 1.0
+        name, params = (metric, {}) if isinstance(metric, str) else metric
+        sign = -1.0 if METRICS[name].direction == "down" else 1.0
         defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
         undefined = [row for row in kept if math.isnan(row.value)]
         if worst is not None or best is not None:
@@ -385,7 +387,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             if front + back < len(defined):
                 defined = defined[:front] + defined[len(defined) - back :]
             undefined = []
-        return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
+        rows_left = len(rows) - len(kept)
+        return SliceReport(call_name(name, params), total, (*defined, *undefined), rows_left)
 
     @locked
     def fairness(

@@ -140,15 +140,18 @@ def test_json_has_the_window_arrivals_series_and_slices(run: Command, tmp_path: 
     """Tables of them are in docs/command-line.md."""
     events = stream(late=0.3)
     path = write_jsonl(tmp_path / "a.jsonl", events)
-    # roc_auc is all that is reported, so the slices are compared by it.
-    named = ("--series", "accuracy", "--worst", "2", "--metrics", "roc_auc", "--max-slices", "5")
+    # One metric is all that is reported, so the slices are compared by it.
+    fbeta = ("--metrics", "fbeta:beta=2")
+    named = ("--series", "accuracy", "--worst", "2", *fbeta, "--max-slices", "5")
     window = se.Panes("5h", pane="1h", lateness="10m", retain="6h")
     ev = evaluated(events, window=window, slices=DIMENSIONS, max_slices=5)
     values = json.loads(run("evaluate", path, *PANES, *SLICES, *named, "--format", "json").out)
     assert values["window"] == ev.report().to_dict()["window"]
     assert values["arrivals"] == ev.arrivals
     assert min(ev.arrivals.values()) > 0
-    worst = ev.slice_report("roc_auc", worst=2)
+    worst = ev.slice_report(("fbeta", {"beta": 2}), worst=2)
+    table = run("evaluate", path, *PANES, *SLICES, *named).out
+    assert "\nslices by fbeta:beta=2, worst first\n" in table
     assert values["slices"] == json.loads(json.dumps(worst.to_dict()))
     assert values["slices_overflowed"] == ev.slices_overflowed > 0
     assert values["series"]["metric"] == "accuracy"
