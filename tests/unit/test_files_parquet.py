@@ -38,7 +38,7 @@ def written(path: Path, columns: dict[str, Any], **options: Any) -> Path:
         (arrow.array(["a", "b"], arrow.large_string()), ["a", "b"]),
         (arrow.array([True, False]), [True, False]),
         (arrow.array([1, 2], arrow.uint8()), [1, 2]),
-        (arrow.array([1.0, 2.0], arrow.float16()), [1.0, 2.0]),
+        (arrow.array(np.array([1.0, 2.0], np.float16)), [1.0, 2.0]),
         (arrow.array([1.0, 2.0]).cast(arrow.decimal128(5, 1)), [1.0, 2.0]),
     ],
 )
