@@ -9,7 +9,7 @@ Environment:
     STREAMEVAL_NATIVE=require: fail when it cannot be built (for building wheels).
     STREAMEVAL_OPTIMISE=0: build in a third of the time, for tests of the build (default 3).
     STREAMEVAL_SANITIZE=1: build with the address and undefined-behaviour sanitisers.
-    STREAMEVAL_SCHOOLBOOK=1: build with the 128-bit integers that Microsoft's compiler gets.
+    STREAMEVAL_SCHOOLBOOK=1: build states with the 128-bit integers that Microsoft's compiler gets.
     STREAMEVAL_PROGRESS=FILE: append a line for each part that is compiled; a terminal, by `make`.
 """
 
@@ -65,7 +65,7 @@ def _compile_flags() -> tuple[list[str], list[str]]:
     flags = [f"-O{level}", *exact, "-g0", "-fvisibility=hidden"]
     if os.environ.get("STREAMEVAL_SANITIZE"):
         sanitisers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-        return ["-O1", "-g", *exact, "-fno-omit-frame-pointer", *sanitisers], sanitisers
+        return ["-O1", "-g1", *exact, "-fno-omit-frame-pointer", *sanitisers], sanitisers
     return flags, []
 
 
@@ -80,13 +80,17 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
-    # The largest first: with two processors neither waits long for the other at the end.
-    sources = sorted(PACKAGE.glob("*/native/*.pyx"), key=lambda path: -path.stat().st_size)
+    schoolbook = bool(os.environ.get("STREAMEVAL_SCHOOLBOOK"))
+    # The largest first: with two processors neither waits long for the other at the end. Wide
+    # integers are those of states.
+    sources = sorted(
+        PACKAGE.glob(f"{'states' if schoolbook else '*'}/native/*.pyx"),
+        key=lambda path: -path.stat().st_size,
+    )
     headers = sorted(
         str(path) for end in ("hpp", "pxd") for path in PACKAGE.glob(f"*/native/*.{end}")
     )
     depends = ["setup.py", *headers]
-    schoolbook = bool(os.environ.get("STREAMEVAL_SCHOOLBOOK"))
     small = [] if sys.platform == "win32" else ["-O1", "-g0"]
     return [
         Extension(

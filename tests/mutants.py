@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import ast
-import compileall
 import contextlib
 import copy
 import math
 import os
-import py_compile
 import random
 import shutil
 import signal
@@ -154,13 +152,15 @@ def _copied(directory: Path) -> Path:
     files = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\0")
-    built = [path.relative_to(ROOT).as_posix() for path in (ROOT / "streameval").rglob("*.so")]
+    # With them the bytecode, which is that of modules of the same time: a changed one has another.
+    built = [
+        path.relative_to(ROOT).as_posix()
+        for pattern in ("*.so", "*.pyc")
+        for path in (ROOT / "streameval").rglob(pattern)
+    ]
     for name in filter(None, [*files, *built]):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, directory / name)
-    # A changed module is told by its text: its time may be that of the original.
-    mode = py_compile.PycInvalidationMode.CHECKED_HASH
-    compileall.compile_dir(directory / "streameval", quiet=1, invalidation_mode=mode)
     return directory
 
 
