@@ -119,7 +119,8 @@ def test_fields_inside_a_record() -> None:
     counter = PartCounter.of(y_true="meta.label", score="out.p", by=["meta.c"])
     evaluator = counter.evaluator()
     one = {"meta": {"label": True, "c": "PT"}, "out": {"p": 0.5}}
-    counter.count(evaluator, [one, {"meta": {"label": False}, "out": {"p": 0.25}}])
+    for record in (one, {"meta": {"label": False}, "out": {"p": 0.25}}):
+        counter.count(evaluator, [record])
     assert evaluator["accuracy"] == 1.0
     assert [key[0][1] for key in evaluator.slices()] == ["(missing)", "PT"]
 
