@@ -637,12 +637,12 @@ def _slices(
             )
         return None
     kinds = dict.fromkeys(map(_names, evaluator.slices()))
-    for names in wanted or ():
-        if names not in kinds:
+    for dimensions in wanted or ():
+        if dimensions not in kinds:
             raise InputError(
                 "--slice",
                 expected=f"slices of this state: {', '.join('+'.join(kind) for kind in kinds)}",
-                got="+".join(names),
+                got="+".join(dimensions),
             )
     metric: str | options.MetricCall | None = details.by
     if metric is None:
