@@ -387,8 +387,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             if front + back < len(defined):
                 defined = defined[:front] + defined[len(defined) - back :]
             undefined = []
-        rows_left = len(rows) - len(kept)
-        return SliceReport(call_name(name, params), total, (*defined, *undefined), rows_left)
+        omitted = len(rows) - len(kept)
+        return SliceReport(call_name(name, params), total, (*defined, *undefined), omitted)
 
     @locked
     def fairness(

@@ -150,8 +150,12 @@ def test_json_has_the_window_arrivals_series_and_slices(run: Command, tmp_path: 
     assert values["arrivals"] == ev.arrivals
     assert min(ev.arrivals.values()) > 0
     worst = ev.slice_report(("fbeta", {"beta": 2}), worst=2)
-    table = run("evaluate", path, *PANES, *SLICES, *named).out
-    assert "\nslices by fbeta:beta=2, worst first\n" in table
+    state = tmp_path / "a.state"
+    for command in (
+        ("evaluate", path, *PANES, *SLICES, *named, "--save", state),
+        ("report", state, *fbeta, "--slice", "country"),
+    ):
+        assert "\nslices by fbeta:beta=2, worst first\n" in run(*command).out
     assert values["slices"] == json.loads(json.dumps(worst.to_dict()))
     assert values["slices_overflowed"] == ev.slices_overflowed > 0
     assert values["series"]["metric"] == "accuracy"

@@ -97,6 +97,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "task": _made(task="clustering"),
     "positive": _made(positive=0.5),
     "threshold": _made(threshold="high"),
+    "threshold, several": _made(threshold=[0.5, 0.2]),
     "labels of a binary task": _made(task="binary", labels=["a", "b", "c"]),
     "labels twice": _made(task="multiclass", labels=["a", "a"]),
     "labels of two kinds": _made(task="multiclass", labels=["a", 1]),
