@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -111,7 +112,7 @@ def _expressions(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Every mutant of a module, in the order of its lines."""
+    """Every mutant of a module, in the order of its lines; some do not load."""
     source = path.read_text("utf-8")
     lines = source.splitlines(keepends=True)
     for node in _expressions(ast.parse(source)):
@@ -125,14 +126,18 @@ def mutants(path: Path) -> Iterator[Mutant]:
             columns = slice(node.col_offset, node.end_col_offset)
             before = lines[node.lineno - 1].encode()[columns].decode()
             name = path.relative_to(ROOT).as_posix()
-            mutant = Mutant(name, node.lineno, columns, before, f"({ast.unparse(changed)})")
-            text = lines.copy()
-            text[node.lineno - 1] = mutant.on(lines, mutant.after)
-            try:
-                compile("".join(text), str(path), "exec")
-            except SyntaxError:
-                continue  # inside of a formatted string, or a pattern
-            yield mutant
+            yield Mutant(name, node.lineno, columns, before, f"({ast.unparse(changed)})")
+
+
+def _loads(mutant: Mutant) -> bool:
+    """False inside of a formatted string or a pattern, where an expression may not be another."""
+    lines = (ROOT / mutant.path).read_text("utf-8").splitlines(keepends=True)
+    lines[mutant.line - 1] = mutant.on(lines, mutant.after)
+    try:
+        compile("".join(lines), mutant.path, "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def drawn(area: str, number: int, seed: int) -> list[Mutant]:
@@ -143,8 +148,8 @@ def drawn(area: str, number: int, seed: int) -> list[Mutant]:
             for mutant in mutants(path):
                 found.setdefault((mutant.path, mutant.line), []).append(mutant)
     choose = random.Random(f"{seed} {area}")
-    places = choose.sample(sorted(found), min(number, len(found)))
-    return [choose.choice(found[place]) for place in places]
+    places = choose.sample(sorted(found), len(found))
+    return [*islice(filter(_loads, (choose.choice(found[place]) for place in places)), number)]
 
 
 def _copied(directory: Path) -> Path:
