@@ -402,6 +402,14 @@ def test_a_label_without_scores_costs_no_index() -> None:
     assert ev.value("roc_auc", average=None)[9_999] == 0.0
     assert ev["coverage_error"] == (1 + 10_000) / 2
     assert ev["log_loss"] > 0
+    # All scores of label 5 are 0, and every pair of them is a tie.
+    ev.update_many([[5], [], []], score=SPARSE((3, 10_000)))
+    assert ev.value("roc_auc", average=None)[5] == 0.5
+
+
+def test_tables_of_weights_beyond_machine_integers() -> None:
+    ev = opened().update_many([["ad"]] * 1024, [[]] * 1024, weight=[2**53] * 1024)
+    assert ev.label_counts.to_array(["ad"]).tolist() == [[[0, 0], [2**63, 0]]]
 
 
 def test_intervals_of_means_over_events() -> None:
