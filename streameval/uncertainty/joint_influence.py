@@ -186,8 +186,8 @@ InfluenceOfCells = Callable[[SetColumns], FloatArray]
 def _of_model(compared: Compared, cells: SetColumns, model: int, own: StateSet) -> InfluenceOfCells:
     metric = compared.metric
     if metric.name in _SHARES:
-        sign = 1.0 if metric.direction == "up" else -1.0
-        return lambda part: np.where(part.right(model), sign, 0.0)
+        # Shares of what is right and of what is wrong spread alike.
+        return lambda part: part.right(model).astype(np.float64)
     rule = metric.rule
     assert rule is not None
     if rule.given is not None:

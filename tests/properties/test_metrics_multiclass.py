@@ -128,6 +128,7 @@ def test_classes_without_auc_are_left_out_or_count_as_the_number_given(weight: f
     assert roc_auc_ovr(scores, average="weighted", undefined=0.0) == pytest.approx(2 / 3)
     assert roc_auc_ovo(scores, undefined=0.0) == pytest.approx(0.625 / 3, abs=1e-15)
     assert math.isnan(roc_auc_pairs(scores).auc[0, 2])
+    assert scores.pair_wins("ant", "bee") == pytest.approx(2 * weight**2)
 
 
 def test_the_table_of_pairs_is_json() -> None:

@@ -192,6 +192,9 @@ def test_numbers_near_the_largest_float() -> None:
     far.revert(1e-10, 1e308)
     far.update(2.0, 1.0)
     assert far["mean_absolute_percentage_error"] == 0.5
+    symmetric = "symmetric_mean_absolute_percentage_error"
+    whole = se.Evaluator(task="regression", metrics=[symmetric]).update(1e308, 0.9e308)
+    assert whole[symmetric] == pytest.approx(2 / 19)
 
 
 def test_a_number_that_was_never_counted_is_not_taken_back() -> None:

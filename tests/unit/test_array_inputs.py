@@ -128,6 +128,7 @@ def test_a_track_is_the_evaluator_at_each_moment() -> None:
     many.update_many(np.array(truths[:1500]), score=np.array(scores[:1500]))
     many.update_many(list(truths[1500:]), score=list(scores[1500:]))
     assert consumed.consume(made, fields=("y_true", "score")) == 2350
+    assert se.Evaluator().consume([]) == 0
     assert one.to_dict() == many.to_dict() == consumed.to_dict()
     assert one.to_dict()["events"] == [1000, 2000, 2350]
     expected = se.Evaluator().update_many(list(truths[:2000]), score=list(scores[:2000]))

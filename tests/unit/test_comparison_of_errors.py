@@ -84,13 +84,19 @@ def test_the_delta_method_has_the_error_of_resampled_events(task: str, metrics: 
 def test_diebold_mariano_is_students_t_of_panes_of_equal_size() -> None:
     window = {"window": Panes("1h", pane="1m"), "time_unit": "s"}
     times = {"event_time": 10**9 // 60 * 60 + np.arange(600)}
-    for metric in ("mean_absolute_error", "hamming_loss"):
-        task, loss = LOSSES[metric]
+    of_sets = {
+        "accuracy": ("multilabel", lambda y, guess: (guess == y).all(axis=1) * 1.0),
+        "error_rate": ("multilabel", lambda y, guess: (guess != y).any(axis=1) * 1.0),
+    }
+    for metric in ("mean_absolute_error", "hamming_loss", *of_sets):
+        task, loss = (LOSSES | of_sets)[metric]
         given = DATA[task](600)
         found = counted(task, given | times, **window).difference(metric, method="diebold_mariano")
         old, new = (loss(given["y_true"], given["y_pred"][name]) for name in MODELS)
         means = (new - old).reshape(10, 60).mean(axis=1)
-        assert found.p_value == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-6)
+        test = stats.ttest_1samp(means, 0)
+        assert found.p_value == pytest.approx(test.pvalue, rel=1e-6)
+        assert [found.low, found.high] == pytest.approx([*test.confidence_interval(0.95)])
         assert found.method == "Diebold-Mariano, 10 panes"
     rng = np.random.default_rng(3)
     scores = {name: rng.random(600) for name in MODELS}

@@ -206,3 +206,4 @@ def test_the_sequences_of_labels_divide_the_error() -> None:
     # χ²/(n + m) of two shares at the near ends of both, and of what is left of them.
     terms = [(p - r) ** 2 / (p + r), (p - r) ** 2 / (2 - p - r)]
     assert found.low == pytest.approx(math.sqrt(sum(terms) / 2))
+    assert drift("chi_squared", {"a": 1, "c": 1}, {"b": 2}, method="anytime").high == 4.0

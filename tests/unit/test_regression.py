@@ -212,6 +212,10 @@ def test_anytime_needs_the_largest_loss() -> None:
     for bound, reason in ((None, "pass bound= to interval()"), (0.5, "a larger loss than bound")):
         none = ev.interval("mean_absolute_error", method="anytime", bound=bound)
         assert reason in none.reason
+    # The largest of these, 2, shows in the mean of the squares, 1, which is above 1.5 of the mean.
+    rare = se.Evaluator(task="regression", intervals=True).update_many([0] * 4, [0, 0, 0, 2])
+    none = rare.interval("mean_absolute_error", method="anytime", bound=1.5)
+    assert "a larger loss than bound" in none.reason
     assert ev.interval("symmetric_mean_absolute_percentage_error", method="anytime").high <= 2
     assert "a mean of losses" in ev.interval("mean_error", method="anytime").reason
     with pytest.raises(InputError, match="bound: expected a number above 0, got -1"):
