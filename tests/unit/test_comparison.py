@@ -252,6 +252,13 @@ def test_slices_are_flagged_by_the_rate_of_false_discoveries() -> None:
     assert "<table>" in table._repr_html_()
 
 
+def test_scores_of_any_size_are_kept_for_a_window() -> None:
+    c = Comparison(metrics=["roc_auc"], window=se.Last(9)).update(
+        True, score=dict.fromkeys(MODELS, 9.5)
+    )
+    assert Comparison.from_bytes(c.to_bytes()) == c
+
+
 def test_anytime_says_where_it_does_not_hold() -> None:
     c = Comparison(window=se.Last(100)).update(True, score=dict.fromkeys(MODELS, 0.9))
     assert "this window forgets some" in c.difference("accuracy", method="anytime").reason

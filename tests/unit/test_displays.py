@@ -146,6 +146,8 @@ def test_new_curves_are_those_of_their_definitions() -> None:
     gain = ev.curve("gain")
     np.testing.assert_array_equal(gain.gain[1:], table.recall[::-1])
     np.testing.assert_allclose(gain.lift[1:], gain.gain[1:] / gain.share[1:], rtol=1e-12)
+    heavy = se.Evaluator().update_many(truth, score=column, weight=[2**40] * len(truth))
+    np.testing.assert_array_equal(heavy.curve("gain").lift, gain.lift)
     histogram = ev.curve("score_distribution", bins=7)
     assert (histogram.negatives.sum(), histogram.low[0]) == ((1 - truth).sum(), 0)
     for low, high, count in zip(histogram.low, histogram.high, histogram.positives, strict=True):
