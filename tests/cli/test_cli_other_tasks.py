@@ -184,3 +184,11 @@ def test_refusals(run: Command, command: str, message: str) -> None:
     done = run(*shlex.split(command))
     assert done.code in (1, 2), done.out
     assert message in done.err
+
+
+def test_of_labels_in_one_text_the_bad_one_is_named(run: Command) -> None:
+    Path("bad.csv").write_text("tags,guess\n1|2,1\n1|x,2\n")
+    done = run(*shlex.split(f"{SETS.replace('s.csv', 'bad.csv')} --label-type int"))
+    assert done.code == 2
+    assert "bad.csv:3: tags: expected an integer label" in done.err
+    assert "got 'x'; choose the type with --label-type" in done.err
