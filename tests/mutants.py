@@ -12,18 +12,20 @@ import argparse
 import ast
 import contextlib
 import copy
+import hashlib
 import math
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +39,7 @@ AREAS = {
     "service": ("service",),
 }
 
-_FOLDERS = ("tests/unit", "tests/properties", "tests/cli", "tests/service")
+_FOLDERS = ("tests/unit", "tests/properties", "tests/cli", "tests/service", "tests/crash")
 
 _PAIRS = [("Lt", "LtE"), ("Gt", "GtE"), ("Eq", "NotEq"), ("Is", "IsNot"), ("In", "NotIn")]
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -141,15 +143,23 @@ def _loads(mutant: Mutant) -> bool:
 
 
 def drawn(area: str, number: int, seed: int) -> list[Mutant]:
-    """So many mutants of an area, each of another line, at random."""
-    found: dict[tuple[str, int], list[Mutant]] = {}
+    """So many mutants of an area, each of another line, at random.
+
+    By a hash of each, so that a change elsewhere leaves the others as they are.
+    """
+    found: dict[tuple[str, int], tuple[bytes, Mutant]] = {}
     for folder in AREAS[area]:
-        for path in sorted((ROOT / "streameval" / folder).rglob("*.py")):
+        for path in (ROOT / "streameval" / folder).rglob("*.py"):
+            times: Counter[tuple[str, str]] = Counter()
             for mutant in mutants(path):
-                found.setdefault((mutant.path, mutant.line), []).append(mutant)
-    choose = random.Random(f"{seed} {area}")
-    places = choose.sample(sorted(found), len(found))
-    return [*islice(filter(_loads, (choose.choice(found[place]) for place in places)), number)]
+                change = mutant.before, mutant.after
+                times[change] += 1
+                text = f"{seed} {mutant.path} {change} {times[change]}"
+                one = hashlib.sha256(text.encode()).digest(), mutant
+                place = mutant.path, mutant.line
+                found[place] = min(one, found.get(place, one), key=itemgetter(0))
+    ordered = (mutant for _, mutant in sorted(found.values(), key=itemgetter(0)))
+    return [*islice(filter(_loads, ordered), number)]
 
 
 def _copied(directory: Path) -> Path:
