@@ -195,17 +195,14 @@ class SumVector:
     # What a subclass writes
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> Any:
-        """What an event of weight 1 adds: pairs of a place and a whole number, or of a float."""
+        """What an event of weight 1 adds: pairs of a place and a whole number."""
         raise NotImplementedError
 
     def _add(self, terms: Any, weight: Weight) -> None:
         """Add an event of these terms; of a negative weight to remove it."""
-        values, plain = self._values, self._layout.plain
+        values = self._values
         for at, term in terms or ():
-            if plain or type(values[at]) is not ExactSum:
-                values[at] += weight * term
-            else:
-                values[at].add(term, weight)
+            values[at] += weight * term
 
     def _add_cell(self, key: Any, weight: Weight) -> None:
         """Add to the sum of a key."""
