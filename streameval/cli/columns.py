@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from streameval.cli.output import say
 from streameval.errors import InputError
-from streameval.records.event_columns import ColumnPattern
+from streameval.records.event_columns import columns_like
 from streameval.records.input_files import InputFile, column_names
 
 _NAMES: Mapping[str, str] = {
@@ -69,8 +69,7 @@ def _candidates(name: str, columns: Sequence[str]) -> list[str]:
         return [known[name]]
     found = [known[other] for other in _NAMES[name].split() if other in known]
     if name == "proba" and not found:
-        patterns = ((text, ColumnPattern.of(text)) for text in _PATTERNS)
-        found = [text for text, one in patterns if one and len(one.matching(columns)) > 1]
+        found = [pattern for pattern in _PATTERNS if len(columns_like(pattern, columns)) > 1]
     return found
 
 

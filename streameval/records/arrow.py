@@ -118,16 +118,14 @@ def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterato
 
         def batches(indices: list[int]) -> Iterator[Any]:
             chosen = ipc.IpcReadOptions(included_fields=indices, use_threads=False)
-            parts: Iterator[Any]
-            if opened is ipc.open_stream and not file.seekable():
-                parts = (batch.select(indices) for batch in reader)
-            elif opened is ipc.open_stream:
+            parts: Any
+            if file.seekable():
                 file.seek(start)
-                parts = iter(opened(file, options=chosen))
+                parts = opened(file, options=chosen)
+                if opened is ipc.open_file:
+                    parts = map(parts.get_batch, range(parts.num_record_batches))
             else:
-                file.seek(start)
-                again = opened(file, options=chosen)
-                parts = map(again.get_batch, range(again.num_record_batches))
+                parts = (batch.select(indices) for batch in reader)
             for batch in parts:
                 batch.validate(full=True)  # offsets and lengths in a file may be anything
                 yield batch
@@ -348,17 +346,13 @@ def _column(values: Any, field: FieldRequest, source: str) -> Column:
         kind = values.type
     if types.is_null(kind):  # no value at all: each is missing, whatever its type
         values = values.cast("int64")
-        kind = values.type
-    if str(kind) == "string_view" or (field.kind == "slice" and types.is_date(kind)):
+    elif str(kind) == "string_view" or (field.kind == "slice" and types.is_date(kind)):
         values = values.cast("string")
-        kind = values.type
-    if field.kind == "time" and types.is_date(kind):
+    elif field.kind == "time" and types.is_date(kind):
         values = values.cast("timestamp[us]" if types.is_date32(kind) else "timestamp[ms]")
-        kind = values.type
-    if field.kind == "probabilities" or (
-        field.kind == "probability"
-        and (types.is_struct(kind) or types.is_map(kind) or _is_list(kind))
-    ):
+    kind = values.type
+    by_label = types.is_struct(kind) or types.is_map(kind) or _is_list(kind)
+    if field.kind == "probabilities" or (field.kind == "probability" and by_label):
         return _probabilities(values, field, source)
     text = types.is_string(kind) or types.is_large_string(kind)
     if field.kind == "labels" and (_is_list(kind) or (text and field.separator)):

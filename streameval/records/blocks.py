@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain, pairwise
 from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -57,44 +59,26 @@ def line_blocks(
 
 
 def _cut(stream: Readable, block_bytes: int, line_limit: int) -> Iterator[Block]:
-    carry = b""  # the beginning of a line whose end has not been read
-    skipped = 0  # bytes skipped of a line that is too long
-    piece = stream.read(block_bytes)
-    while piece:
-        following = stream.read(block_bytes)
-        if skipped:
-            newline = piece.find(b"\n")
+    carry, length = b"", 0  # the beginning of a line, which is not kept where it is too long
+    pieces = iter(partial(stream.read, block_bytes), b"")
+    for piece, following in pairwise(chain(pieces, [b""])):
+        newline = piece.find(b"\n")
+        length += len(piece) if newline < 0 else newline
+        if length > line_limit:
+            carry = b""
             if newline < 0:
-                skipped += len(piece)
-                piece = following
                 continue
-            yield Block(b"", 0, 1, skipped + newline)
-            skipped = 0
+            yield Block(b"", 0, 1, length)
             piece = piece[newline + 1 :]
         # The last line needs no newline.
         end = piece.rfind(b"\n") + 1 if following else len(piece)
-        if end == 0:
-            carry += piece
-            if len(carry) > line_limit:
-                skipped = len(carry)
-                carry = b""
-            piece = following
-            continue
-        whole = piece[:end]
-        if carry:
-            newline = whole.find(b"\n")
-            length = len(carry) + (newline if newline >= 0 else end)
-            if length > line_limit:
-                yield Block(b"", 0, 1, length)
-                whole = whole[length - len(carry) + 1 :]
-            else:
-                whole = carry + whole
-        carry = piece[end:]
-        if whole:
+        if end:
+            whole, carry = carry + piece[:end], b""
             yield Block(whole, 0, _newlines(whole) + (not whole.endswith(b"\n")))
-        piece = following
-    if skipped:
-        yield Block(b"", 0, 1, skipped)
+        carry += piece[end:]
+        length = len(carry)
+    if length > line_limit:
+        yield Block(b"", 0, 1, length)
 
 
 def _newlines(data: bytes) -> int:

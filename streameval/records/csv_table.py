@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -354,12 +355,10 @@ def _labels(
     if unreadable:
         bad = cells.mapped({text: text in unreadable for text in kept}, np.bool_)
         wrong = np.flatnonzero(bad).tolist()  # type: ignore[arg-type]
-    if label_type == "str" or one.kind == "labels":
-        return cells.mapped(kept), wrong
-    try:
-        return cells.mapped(kept, np.bool_ if label_type == "bool" else np.int64), wrong
-    except OverflowError:
-        return cells.mapped(kept), wrong
+    with suppress(OverflowError):
+        if label_type != "str" and one.kind != "labels":
+            return cells.mapped(kept, np.bool_ if label_type == "bool" else np.int64), wrong
+    return cells.mapped(kept), wrong
 
 
 def _set_reader(one: FieldRequest, label: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -387,8 +386,7 @@ def _probabilities(cells: CsvColumn, one: FieldRequest) -> tuple[Column, list[in
             values.append(None)
     if wrong:  # they are left out: any value stands for them
         good = next((value for value in values if value is not None), None)
-        for position in wrong:
-            values[position] = good
+        values = [good if value is None else value for value in values]
     return probability_columns(values), wrong
 
 
@@ -517,7 +515,9 @@ class _CsvRows:
         except csv.Error as error:
             # A file in another encoding may be no CSV either.
             mark = _mark([self._lines.text]) if self._lines.marked else None
-            raise self._no_header(mark or self._why(error)._replace(remedy="")) from None
+            raise self._no_header(
+                mark or _why(error, self._delimiter)._replace(remedy="")
+            ) from None
         mark = _mark(header) if self._lines.marked else None
         if mark or not header:
             raise self._no_header(mark or _EMPTY)
@@ -526,9 +526,6 @@ class _CsvRows:
     def _no_header(self, error: RecordError) -> InputError:
         expected = "a header line that names the columns" if self.named else "rows"
         return error._replace(expected=expected).input_error(self._source)
-
-    def _why(self, error: csv.Error) -> RecordError:
-        return _why(error, "a comma" if self._delimiter == "," else shown(self._delimiter))
 
     @property
     def _next_line(self) -> int:
@@ -581,7 +578,7 @@ class _CsvRows:
         good, lines = self._good_rows(rows, first, error is not None, bad)
         if error is not None:
             line = first + sum(map(_physical_lines, rows))
-            bad.add(self._why(error).at(self._source, line))
+            bad.add(_why(error, self._delimiter).at(self._source, line))
         return lambda index: TextColumn(list(map(itemgetter(index), good))), lines
 
     def _good_rows(
@@ -657,7 +654,8 @@ def _why(error: csv.Error, delimiter: str) -> RecordError:
     elif "end of data" in text:
         expected, got, remedy = "a closing quote", "the end of the file", "is a quote left open?"
     elif "expected after" in text:
-        expected, got = f"{delimiter} after the closing quote", "other text"
+        mark = "a comma" if delimiter == "," else shown(delimiter)
+        expected, got = f"{mark} after the closing quote", "other text"
         remedy = "double a quote inside quotes"
     elif "new-line character" in text:
         expected, got = "lines that end with a newline", "a carriage return inside a field"

@@ -19,7 +19,7 @@ from streameval.evaluator.spellings import explains_keywords
 from streameval.events.values import MAX_WEIGHT, check_same_length, column_array, named_columns
 from streameval.metrics.registry import metric_names
 from streameval.records.arrow import read_table
-from streameval.records.chunk import Chunk, FieldRequest
+from streameval.records.chunk import Chunk
 from streameval.records.csv_table import LabelTypes
 from streameval.records.input_files import check_layout, column_names, find_sources, read_sources
 from streameval.records.label_text import LABEL_TYPES
@@ -191,13 +191,14 @@ def evaluate(
         proba = given["proba"]
     paths = _paths(data)
     if paths is None:
-        _check_of_files(data, {name: given[name] for name in _OF_FILES})
-    for name in _lineage(data):
-        if name in _ENGINES:
-            # Beside this layer, and loaded for such a table only.
-            engine = importlib.import_module(f"streameval.integrations.{_ENGINES[name]}")
-            evaluator: Evaluator = engine.evaluate(data, **_of_engine(given))
-            return evaluator
+        _check_of_files(data, given)
+    # The packages of its class and of the classes that it derives from.
+    packages = {kind.__module__.partition(".")[0] for kind in type(data).__mro__}
+    for name in packages & _ENGINES.keys():
+        # Beside this layer, and loaded for such a table only.
+        engine = importlib.import_module(f"streameval.integrations.{_ENGINES[name]}")
+        evaluator: Evaluator = engine.evaluate(data, **_of_engine(given))
+        return evaluator
     block = None if _plain(proba) else probability_block(proba, "proba")
     spec = _spec_of(given if block is None else given | {"proba": _BLOCK})
     layout = text_layout(
@@ -211,8 +212,7 @@ def evaluate(
                 got=f"an array of shape {block.shape}",
             )
         return _of_files(paths, spec, layout, input_format, label_type, workers)
-    spec, chunks = _of_table(data, spec, block)
-    return _counted(RecordCounter(spec, skip=False), chunks)
+    return _counted(*_of_table(data, spec, block))
 
 
 _COLUMNS = ("y_true", "y_pred", "score", "weight", "time")
@@ -375,7 +375,7 @@ def _defaults() -> dict[str, Any]:
 def _spec_of(given: Mapping[str, Any]) -> Spec:
     """The checked Spec of the arguments of a call; raises InputError, MetricError."""
     options = {name: value for name, value in given.items() if name in Spec.__dataclass_fields__}
-    for name in ("y_true", "y_pred", "score", "weight", "time"):
+    for name in _COLUMNS:
         column = options.get(name)
         if not isinstance(column, str) and column is not None:
             raise InputError(name, expected="the name of a column", got=shown(column))
@@ -400,8 +400,11 @@ def _spec_of(given: Mapping[str, Any]) -> Spec:
     )
 
 
-def _counted(counter: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator:
+def _counted(
+    spec: Spec, chunks: Iterable[Chunk], counter: RecordCounter | None = None
+) -> Evaluator:
     """The evaluator of all chunks' events; raises InputError at the first bad one."""
+    counter = counter or RecordCounter(spec, skip=False)
     try:
         result = counter.count(chunks)
     except BadRecordError as error:
@@ -422,27 +425,28 @@ def _counted(counter: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator:
 
 def _of_table(data: Any, spec: Spec, block: Any) -> tuple[Spec, Iterator[Chunk]]:
     """The spec in terms of the data's columns, and the chunks of the data."""
-    if isinstance(data, Mapping):
-        spec = spec.with_columns(map(str, data), _DATA)
-        wanted = _wanted(spec, block)
-        return spec, _with_block(read_columns(data, _DATA, wanted, BATCH_ROWS), block)
-    table = find_table(data)
-    if table is None:
+    table = None if isinstance(data, Mapping) else find_table(data)
+    if table is None and not isinstance(data, Mapping):
         raise InputError(
             _DATA,
             expected="a data frame, a pyarrow table, data set or reader, a DuckDB relation, a "
             "mapping name -> array, a path, or a list of paths",
             got=shown(data) if type(data).__module__ == "builtins" else f"a {_class_name(data)}",
         )
-    spec = spec.with_columns(table.names, _DATA)
-    return spec, _with_block(read_table(table, _DATA, _wanted(spec, block)), block)
+    spec = spec.with_columns(map(str, data) if table is None else table.names, _DATA)
+    wanted = [want for want in spec.field_requests() if block is None or want.path != _BLOCK]
+    if table is None:
+        chunks = read_columns(data, _DATA, wanted, BATCH_ROWS)
+    else:
+        chunks = read_table(table, _DATA, wanted)
+    return spec, chunks if block is None else _with_block(chunks, block)
 
 
 def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
     """Raise InputError for an argument that is about files only."""
     defaults = _defaults()
-    for name, value in given.items():
-        if value is not defaults[name]:
+    for name in _OF_FILES:
+        if given[name] is not defaults[name]:
             raise InputError(
                 name,
                 expected="files",
@@ -482,28 +486,21 @@ def _of_files(
     types = LabelTypes(label_type)  # type: ignore[arg-type]
     count = processes(workers, spec, sources)
     counter = counted_in_parts(spec, sources, types, skip=False, workers=count)
-    if counter is not None:
-        return _counted(counter, ())
-    chunks = read_sources(sources, spec.field_requests(), types)
-    return _counted(RecordCounter(spec, skip=False), chunks)
-
-
-def _wanted(spec: Spec, block: Any) -> list[FieldRequest]:
-    return [want for want in spec.field_requests() if block is None or want.path != _BLOCK]
+    chunks = () if counter else read_sources(sources, spec.field_requests(), types)
+    return _counted(spec, chunks, counter)
 
 
 def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
     """The chunks, each with its rows of the block of probabilities."""
     rows = 0
     for chunk in chunks:
-        if block is not None:
-            places = np.asarray(chunk.events.places)
-            rows = int(places[-1]) + 1 if len(places) else rows
-            if rows > len(block):
-                break
-            chunk.events.columns["proba"] = block[places]
+        places = np.asarray(chunk.events.places)
+        rows = int(places[-1]) + 1 if len(places) else rows
+        if rows > len(block):
+            break
+        chunk.events.columns["proba"] = block[places]
         yield chunk
-    if block is not None and rows != len(block):
+    if rows != len(block):
         raise InputError(
             _BLOCK,
             expected=f"a row for each of the table's, which has {rows} or more",
@@ -523,11 +520,6 @@ def _class_name(data: Any) -> str:
     package = type(data).__module__.partition(".")[0]
     name = type(data).__name__
     return name if package == "builtins" else f"{package}.{name}"
-
-
-def _lineage(data: Any) -> set[str]:
-    """The packages of an object's class and of the classes that it derives from."""
-    return {kind.__module__.partition(".")[0] for kind in type(data).__mro__}
 
 
 def _plain(proba: Any) -> bool:
@@ -632,7 +624,7 @@ def from_counts(
     spec = _spec_of(arguments | named)
     chunks = read_columns(table, _DATA, spec.field_requests(), BATCH_ROWS)
     try:
-        return _counted(RecordCounter(spec, skip=False), chunks)
+        return _counted(spec, chunks)
     except InputError as error:
         if error.position is None:
             raise

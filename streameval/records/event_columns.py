@@ -7,6 +7,7 @@ comparison's are ``y_pred:MODEL`` and ``score:MODEL`` instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,32 +46,19 @@ _ONE_BY_ONE = 64
 """Events counted singly after a rejected one: a call with columns costs as much as 20."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnPattern:
-    """``PREFIX*SUFFIX``: what the names of the columns of probabilities have in common.
+def is_pattern(given: object) -> bool:
+    """Whether columns are given by ``PREFIX*SUFFIX``, what their names have in common."""
+    return isinstance(given, str) and "=" not in given and given != "*" and given.count("*") == 1
 
-    >>> ColumnPattern.of("p_*_v2").matching(["y", "p_cat_v2", "p_dog_v2", "p_dog"])
+
+def columns_like(pattern: str, names: Iterable[str]) -> dict[str, str]:
+    """From each label to the column that has it in place of the pattern's ``*``.
+
+    >>> columns_like("p_*_v2", ["y", "p_cat_v2", "p_dog_v2", "p_dog"])
     {'cat': 'p_cat_v2', 'dog': 'p_dog_v2'}
     """
-
-    prefix: str
-    suffix: str
-
-    @classmethod
-    def of(cls, proba: object) -> ColumnPattern | None:
-        """The pattern that probabilities are given by; None where they are given otherwise."""
-        if not isinstance(proba, str) or "=" in proba or proba == "*" or proba.count("*") != 1:
-            return None
-        return cls(*proba.split("*"))
-
-    def matching(self, names: Iterable[str]) -> dict[str, str]:
-        """From each label to its column."""
-        around = len(self.prefix) + len(self.suffix)
-        return {
-            name[len(self.prefix) : len(name) - len(self.suffix)]: name
-            for name in names
-            if len(name) >= around and name.startswith(self.prefix) and name.endswith(self.suffix)
-        }
+    whole = re.compile("(.*)".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return {found[1]: name for name in names if (found := whole.fullmatch(name))}
 
 
 @dataclass(slots=True)

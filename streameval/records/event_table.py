@@ -27,12 +27,7 @@ from streameval.evaluator.slices import Slicer
 from streameval.events.time import event_times
 from streameval.events.values import LabelColumn, column_array
 from streameval.records.csv_table import LabelTypes
-from streameval.records.event_columns import (
-    SLICE,
-    EventColumns,
-    arguments,
-    plain_values,
-)
+from streameval.records.event_columns import SLICE, EventColumns, arguments, plain_values
 from streameval.records.input_files import find_sources, read_sources
 from streameval.records.json_records import split_path
 from streameval.records.rules import check_spec
@@ -43,12 +38,6 @@ from streameval.tasks.registry import TaskName, likely_task
 
 RECORDS = 1 << 16
 """Most records, which are dicts, that are made columns at once."""
-
-
-def _arrays(column: Any, name: str) -> Any:
-    if isinstance(column, dict):
-        return {label: column_array(values, "proba") for label, values in column.items()}
-    return column_array(column, name)
 
 
 def check_name(path: object, use: str) -> None:
@@ -271,7 +260,12 @@ class PartCounter:
         if (times[1:] >= times[:-1]).all():
             return events
         # The order of rows is not that of arrival. In the order of time no event is late.
-        arrays = {name: _arrays(column, name) for name, column in columns.items()}
+        arrays: dict[str, Any] = {
+            name: {label: column_array(values, "proba") for label, values in column.items()}
+            if isinstance(column, dict)
+            else column_array(column, name)
+            for name, column in columns.items()
+        }
         return EventColumns(arrays, events.places).select(np.argsort(times, kind="stable"))
 
     def count(self, evaluator: Evaluator, part: Any, where: str = "") -> None:

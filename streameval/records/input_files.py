@@ -214,11 +214,9 @@ def _files_below(folder: str) -> list[str]:
 
 
 def _source(path: str, format: Format | None, layout: Layout) -> InputFile:
-    if path == "-":
-        return _of_format(InputFile(path, format or "jsonl", None, layout))
     codec, name = codec_of_name(path)
     ending = os.path.splitext(name)[1].lower()
-    chosen = format or _ENDINGS.get(ending)
+    chosen = format or ("jsonl" if path == "-" else _ENDINGS.get(ending))
     if chosen is None:
         raise InputError(
             path,
@@ -234,16 +232,11 @@ def _source(path: str, format: Format | None, layout: Layout) -> InputFile:
             got=f"it in {codec}",
             remedy=f"{chosen.capitalize()} is compressed inside; decompress the file first",
         )
-    return _of_format(InputFile(path, chosen, codec, layout))
-
-
-def _of_format(source: InputFile) -> InputFile:
-    """The source with the delimiter of tab-separated values, where none is declared."""
-    if source.format == "json":  # lines and arrays are told apart by how they begin
-        return replace(source, format="jsonl")
-    if source.format != "tsv" or source.layout.delimiter is not None:
-        return source
-    return replace(source, layout=replace(source.layout, delimiter="\t"))
+    if chosen == "json":  # lines and arrays are told apart by how they begin
+        chosen = "jsonl"
+    if chosen == "tsv" and layout.delimiter is None:
+        layout = replace(layout, delimiter="\t")
+    return InputFile(path, chosen, codec, layout)
 
 
 def column_names(source: InputFile) -> list[str] | None:

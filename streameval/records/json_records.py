@@ -466,7 +466,7 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
         return None
     if value is None:
         return RecordError(path, expected, "null", MISSING.get(kind, ""))
-    remedy = code = ""
+    good, remedy, code = False, "", ""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if isinstance(value, str) and (kind in ("label", "part", "slice", "id") or field.separator):
         try:
@@ -477,25 +477,22 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
     elif kind == "id":
         good = number and isinstance(value, int)
     elif kind in ("labels", "part") and isinstance(value, list):
-        parts = {FieldRequest(f"{path}[{n}]", "label"): one for n, one in enumerate(value)}
-        return next(filter(None, (_error_in_value(one, part) for part, one in parts.items())), None)
+        return _first_error({f"{path}[{n}]": one for n, one in enumerate(value)}, "label")
     elif kind in ("label", "part", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
     elif kind == "flag":
         good = isinstance(value, bool)
     elif kind == "labels":
-        good = False
         remedy, code = (SEPARATE, "label_separator") if isinstance(value, str) else ("", "")
     elif kind == "indicator":
         good = value in (0, 1)
     elif kind in ("probability", "probabilities") and isinstance(value, dict):
-        return _error_in_shares({f"{path}.{label}": share for label, share in value.items()})
+        return _first_error({f"{path}.{label}": one for label, one in value.items()}, "number")
     elif field.shares is not None and isinstance(value, list):
         if len(value) != field.shares:
             return wrong_length(field, len(value))
-        return _error_in_shares({f"{path}[{n}]": share for n, share in enumerate(value)})
+        return _first_error({f"{path}[{n}]": one for n, one in enumerate(value)}, "number")
     elif kind == "probabilities":
-        good = False
         code = "probability" if number else "labels_of_list" if isinstance(value, list) else ""
     elif kind == "time" and isinstance(value, str):
         good = True  # parsed later, a column at a time
@@ -505,8 +502,8 @@ def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
     return None if good else RecordError(path, expected, _shown_json(value), remedy, code)
 
 
-def _error_in_shares(shares: dict[str, Any]) -> RecordError | None:
-    errors = (_error_in_value(one, FieldRequest(path, "number")) for path, one in shares.items())
+def _first_error(values: dict[str, Any], kind: Kind) -> RecordError | None:
+    errors = (_error_in_value(one, FieldRequest(path, kind)) for path, one in values.items())
     return next(filter(None, errors), None)
 
 

@@ -17,8 +17,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 from copy import deepcopy
 from io import BytesIO
 from itertools import chain
@@ -120,7 +120,9 @@ def counted_in_parts(
         tasks = _tasks(sources, workers)
         if len(tasks) < 3:
             return None
-        with _started(min(workers, len(tasks) - 1) - 1) as others:
+        with ExitStack() as ends:
+            count = min(workers, len(tasks) - 1) - 1
+            others = [ends.enter_context(closing(_Other())) for _ in range(count)]
             return _Run(spec, types, tasks, skip, advance).count(others)
     except (StreamevalError, OSError, EOFError, pickle.PickleError):
         # One process finds it again, at its place among the records.
@@ -336,22 +338,10 @@ class _Other:
         """What the process has sent; raises EOFError if it has ended."""
         return pickle.load(self._process.stdout)  # type: ignore[arg-type]
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the process, whatever it does."""
         self._process.kill()
         self._process.communicate()
-
-
-@contextmanager
-def _started(count: int) -> Iterator[list[_Other]]:
-    others: list[_Other] = []
-    try:
-        for _ in range(count):
-            others.append(_Other())
-        yield others
-    finally:
-        for other in others:
-            other.end()
 
 
 def serve() -> None:

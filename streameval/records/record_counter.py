@@ -452,11 +452,6 @@ def _labels(name: str, first: Column | None, spec: Spec) -> list[Label]:
     return labels
 
 
-def _likely(texts: Iterable[Any]) -> Any:
-    """A label like these texts where no record has one: numbers are assumed to be of 0 and 1."""
-    return "" if likely_type(map(str, texts)) == "str" else 0
-
-
 def _sample(spec: Spec, first: Column | None, texts: Iterable[Any] = ()) -> Any:
     """A label of the records, for the labels that options name."""
     found = None
@@ -469,7 +464,8 @@ def _sample(spec: Spec, first: Column | None, texts: Iterable[Any] = ()) -> Any:
     if found is not None:
         return found
     named = (label for name in ("y_true", "proba") for label, _ in spec.pairs(name))
-    return _likely(texts or spec.labels or named)
+    # Numbers are assumed to be of 0 and 1.
+    return "" if likely_type(map(str, texts or spec.labels or named)) == "str" else 0
 
 
 def _positive(spec: Spec, first: Column | None) -> Label:

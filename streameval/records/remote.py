@@ -40,19 +40,15 @@ def remote_files(url: str, *, directories: bool = False) -> list[str]:
         # Without a request more for each file of a web server, which may not tell.
         if url.partition("://")[0] in ("http", "https") or fs.isfile(path):
             return [url]
-        if directories and fs.isdir(path):
+        if fs.isdir(path):
+            if not directories:
+                remedy = f"give '{url.rstrip('/')}/*.parquet'"
+                raise InputError(url, expected="a file", got="a directory", remedy=remedy)
             start = len(path.rstrip("/"))
             found = [name for name in sorted(fs.find(path)) if not _hidden(name[start:])]
             if not found:
                 raise InputError(url, expected="a directory with files", got="none in it")
             return [fs.unstrip_protocol(name) for name in found]
-        if fs.isdir(path):
-            raise InputError(
-                url,
-                expected="a file",
-                got="a directory",
-                remedy=f"give '{url.rstrip('/')}/*.parquet'",
-            )
     except InputError:
         raise
     except Exception as error:
@@ -92,22 +88,17 @@ def _file_system(url: str) -> tuple[Any, str]:
     scheme = url.partition("://")[0]
     try:
         fs, path = url_to_fs(url)
-    except ImportError as error:
-        if scheme in _PACKAGES:
+    except (ImportError, ValueError) as error:
+        lacking = isinstance(error, ImportError)
+        if lacking and scheme in _PACKAGES:
             package, extra = _PACKAGES[scheme]
             raise MissingExtraError(f"reading {url}", package=package, extra=extra) from None
+        can_be = "whose package is installed" if lacking else "that fsspec can read"
         raise InputError(
             url,
-            expected="a URL of a scheme whose package is installed",
+            expected=f"a URL of a scheme {can_be}",
             got=f"{scheme}: {' '.join(str(error).split())}",
-            remedy="install that package",
-        ) from None
-    except ValueError as error:
-        raise InputError(
-            url,
-            expected="a URL of a scheme that fsspec can read",
-            got=f"{scheme}: {' '.join(str(error).split())}",
-            remedy="correct the scheme",
+            remedy="install that package" if lacking else "correct the scheme",
         ) from None
     return fs, str(path)
 

@@ -14,7 +14,7 @@ from streameval.errors import InputError, listed, shown
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import ROWS, find
 from streameval.records.chunk import FieldRequest, Kind
-from streameval.records.event_columns import SLICE, ColumnPattern, part_column
+from streameval.records.event_columns import SLICE, columns_like, is_pattern, part_column
 from streameval.records.wording import COMMAND, Wording
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, TaskName, likely_task
@@ -226,10 +226,9 @@ class Spec:
         return "threshold" in TASKS[self.kind].options
 
     @property
-    def patterns(self) -> dict[str, ColumnPattern]:
+    def patterns(self) -> dict[str, str]:
         """The patterns that columns of labels are given by, by the options."""
-        found = {name: ColumnPattern.of(getattr(self, name)) for name in self._in_columns}
-        return {name: pattern for name, pattern in found.items() if pattern is not None}
+        return {n: getattr(self, n) for n in self._in_columns if is_pattern(getattr(self, n))}
 
     @property
     def shares(self) -> int | None:
@@ -247,32 +246,27 @@ class Spec:
         option = self.wording.option
         known = None if names is None else list(names)
         for name, pattern in self.patterns.items():
-            given = option(name, shown(getattr(self, name)))
-            if known is None:
-                raise InputError(
-                    source or name,
-                    expected=f"columns, for {given}",
-                    got="standard input, whose fields are not known before they are read",
-                    remedy=f"name the fields: {option(name, self.wording.forms['proba_pairs'])}",
-                )
-            found[name] = matching = pattern.matching(known)
-            if not matching or "" in matching:
-                raise InputError(
-                    source or name,
-                    expected=f"columns named {pattern.prefix}LABEL{pattern.suffix}, for {given}",
-                    got=f"none among {shown(', '.join(known))[1:-1]}"
-                    if not matching
-                    else f"one named {pattern.prefix + pattern.suffix!r}, without a label",
-                    remedy=f"name them with {option(name)}",
-                )
+            matching = columns_like(pattern, known or ())
             wanted = set(map(str, self.labels or matching))
-            if self.task_fields["y_true"] == "labels" and wanted != set(matching):
-                raise InputError(
-                    source or name,
-                    expected=f"one column for each of {option('labels')}, for {given}",
-                    got=", ".join(matching.values()),
-                    remedy=f"name each with {option(name, self.wording.forms['proba_pairs'])}",
-                )
+            if known is None:
+                expected = "columns"
+                got = "standard input, whose fields are not known before they are read"
+                remedy = f"name the fields: {option(name, self.wording.forms['proba_pairs'])}"
+            elif not matching or "" in matching:
+                expected = f"columns named {pattern.replace('*', 'LABEL')}"
+                got = f"none among {shown(', '.join(known))[1:-1]}"
+                if matching:
+                    got = f"one named {pattern.replace('*', '')!r}, without a label"
+                remedy = f"name them with {option(name)}"
+            elif self.task_fields["y_true"] == "labels" and wanted != set(matching):
+                expected = f"one column for each of {option('labels')}"
+                got = ", ".join(matching.values())
+                remedy = f"name each with {option(name, self.wording.forms['proba_pairs'])}"
+            else:
+                found[name] = matching
+                continue
+            expected += f", for {option(name, shown(pattern))}"
+            raise InputError(source or name, expected=expected, got=got, remedy=remedy)
         return replace(self, **found) if found else self
 
     def field_requests(self) -> list[FieldRequest]:

@@ -10,6 +10,8 @@ import lzma
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,49 +30,10 @@ def _text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _pandas(table: arrow.Table, folder: Path) -> Any:
-    return table.to_pandas()
-
-
-def _pandas_of_arrow(table: arrow.Table, folder: Path) -> Any:
-    import pandas
-
-    return table.to_pandas(types_mapper=pandas.ArrowDtype)
-
-
-def _polars(table: arrow.Table, folder: Path) -> Any:
-    import polars
-
-    return polars.from_arrow(table)
-
-
-def _lazy(table: arrow.Table, folder: Path) -> Any:
-    return _polars(table, folder).lazy()
-
-
-def _scanned(table: arrow.Table, folder: Path) -> Any:
-    import polars
-
-    return polars.scan_parquet(_parquet(table, folder))
-
-
-def _narwhals(table: arrow.Table, folder: Path) -> Any:
-    import narwhals
-
-    return narwhals.from_native(table)
-
-
 def _duckdb(table: arrow.Table, folder: Path) -> Any:
-    import duckdb
-
-    connection = duckdb.connect()
+    connection = import_module("duckdb").connect()
     connection.register("events", table)
     return connection.sql("SELECT * FROM events")
-
-
-def _dictionary(table: arrow.Table, folder: Path) -> Any:
-    frame = table.to_pandas()
-    return {name: frame[name].to_numpy() for name in table.column_names}
 
 
 def _csv(
@@ -86,18 +49,6 @@ def _csv(
         writer.writerow(table.column_names)
         writer.writerows([_text(value) for value in row.values()] for row in table.to_pylist())
     return str(path)
-
-
-def _tsv(table: arrow.Table, folder: Path) -> str:
-    return _csv(table, folder, "events.tsv", "\t")
-
-
-def _semicolons(table: arrow.Table, folder: Path) -> str:
-    return _csv(table, folder, delimiter=";")
-
-
-def _utf16(table: arrow.Table, folder: Path) -> str:
-    return _csv(table, folder, encoding="utf-16")
 
 
 def _compressed(ending: str, compress: Callable[[bytes], bytes]) -> Carrier:
@@ -185,30 +136,31 @@ def _dataset(table: arrow.Table, folder: Path) -> Any:
 
 
 def _memory(table: arrow.Table, folder: Path) -> str:
-    import fsspec
-
     url = f"memory://{folder.name}"
     for name, part in _parts(table, folder):
-        with fsspec.open(f"{url}/{name}", "wb") as file:
+        with import_module("fsspec").open(f"{url}/{name}", "wb") as file:
             arrow.parquet.write_table(part, file)
     return f"{url}/part-*.parquet"
 
 
-def _batch(table: arrow.Table, folder: Path) -> Any:
-    return table.combine_chunks().to_batches()[0]
-
-
+# What not every environment of the tests has is imported where it is used.
 CARRIERS: dict[str, Carrier] = {
-    "dict": _dictionary,
-    "pandas": _pandas,
-    "pandas of Arrow types": _pandas_of_arrow,
-    "polars": _polars,
-    "polars lazy": _lazy,
-    "polars scan": _scanned,
-    "narwhals": _narwhals,
+    "dict": lambda table, folder: {
+        name: column.to_numpy() for name, column in table.to_pandas().items()
+    },
+    "pandas": lambda table, folder: table.to_pandas(),
+    "pandas of Arrow types": lambda table, folder: table.to_pandas(
+        types_mapper=import_module("pandas").ArrowDtype
+    ),
+    "polars": lambda table, folder: import_module("polars").from_arrow(table),
+    "polars lazy": lambda table, folder: import_module("polars").from_arrow(table).lazy(),
+    "polars scan": lambda table, folder: import_module("polars").scan_parquet(
+        _parquet(table, folder)
+    ),
+    "narwhals": lambda table, folder: import_module("narwhals").from_native(table),
     "arrow table": lambda table, folder: table,
     "arrow reader": lambda table, folder: table.to_reader(max_chunksize=41),
-    "arrow batch": _batch,
+    "arrow batch": lambda table, folder: table.combine_chunks().to_batches()[0],
     "arrow data set": _dataset,
     "duckdb": _duckdb,
     "csv": _csv,
@@ -218,9 +170,9 @@ CARRIERS: dict[str, Carrier] = {
     "parquet": _parquet,
     "glob": _glob,
     "memory://": _memory,
-    "tsv": _tsv,
-    "csv with semicolons": _semicolons,
-    "csv in UTF-16": _utf16,
+    "tsv": partial(_csv, name="events.tsv", delimiter="\t"),
+    "csv with semicolons": partial(_csv, delimiter=";"),
+    "csv in UTF-16": partial(_csv, encoding="utf-16"),
     "gzip": _compressed(".gz", gzip.compress),
     "bz2": _compressed(".bz2", bz2.compress),
     "xz": _compressed(".xz", lzma.compress),
@@ -234,7 +186,5 @@ CARRIERS: dict[str, Carrier] = {
 FILES = frozenset([*CARRIERS][[*CARRIERS].index("csv") :])
 """The carriers that are files."""
 
-WRITTEN: Mapping[str, Mapping[str, Any]] = {
-    "csv with semicolons": {"delimiter": ";"},
-}
+WRITTEN: Mapping[str, Mapping[str, Any]] = {"csv with semicolons": {"delimiter": ";"}}
 """What a call says of how files are written."""

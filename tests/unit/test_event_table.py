@@ -205,11 +205,6 @@ def test_predictions_without_labels_are_refused_with_what_counts_them() -> None:
         "each part's predictions with streameval.evaluate(part, y_true=None, ...), and merge these "
         "with streameval.merge"
     )
-    parts = [pd.DataFrame({"p": p}) for p in ([0.1, 0.7], [0.4, 0.9])]
-    *counted_, whole = (
-        se.evaluate(part, y_true=None, score="p") for part in (*parts, pd.concat(parts))
-    )
-    assert se.merge(counted_).to_bytes() == whole.to_bytes()
 
 
 # Columns

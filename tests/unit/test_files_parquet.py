@@ -33,16 +33,15 @@ def written(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 @pytest.mark.parametrize(
     ("values", "found"),
     [
-        (["spam", "ham"], ["spam", "ham"]),
-        (arrow.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
         (arrow.array(["a", "b"], arrow.large_string()), ["a", "b"]),
-        (arrow.array([True, False]), [True, False]),
         (arrow.array([1, 2], arrow.uint8()), [1, 2]),
         (arrow.array(np.array([1.0, 2.0], np.float16)), [1.0, 2.0]),
         (arrow.array([1.0, 2.0]).cast(arrow.decimal128(5, 1)), [1.0, 2.0]),
     ],
 )
-def test_columns_of_every_type(tmp_path: Path, values: Any, found: list[Any]) -> None:
+def test_columns_of_types_that_no_table_of_the_carriers_has(
+    tmp_path: Path, values: Any, found: list[Any]
+) -> None:
     path = written(tmp_path, {"y": values})
     for kind in ("label", "number") if found == [1, 2] else ("label",):
         read_ = read(path, FieldRequest("y", kind))
@@ -87,15 +86,12 @@ def test_a_dot_goes_into_structs_unless_a_column_has_the_name(tmp_path: Path) ->
     assert (found["m.deep.s"], found["m.y"]) == ([1.0], ["x"])
 
 
-def test_probabilities_as_struct_and_as_map(tmp_path: Path) -> None:
-    structs = [{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]
+def test_probabilities_as_maps(tmp_path: Path) -> None:
+    shares = [{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]
     kind = arrow.map_(arrow.string(), arrow.float64())
-    maps = arrow.array([[*one.items()] for one in structs], kind)
-    path = written(tmp_path, {"struct": structs, "map": maps})
-    for name in ("struct", "map"):
-        (chunk,) = read(path, FieldRequest(name, "probabilities")).chunks
-        found = {label: shares.tolist() for label, shares in chunk.events.columns[name].items()}
-        assert found == {"a": [0.25, 1.0], "b": [0.75, 0.0]}
+    maps = arrow.array([[*one.items()] for one in shares], kind)
+    found = read(written(tmp_path, {"p": maps}), FieldRequest("p", "probabilities"))
+    assert found["p"] == shares
 
 
 @pytest.mark.parametrize(

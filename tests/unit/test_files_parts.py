@@ -55,7 +55,7 @@ class InThisProcess:
     def receive(self) -> Any:
         return pickle.load(self._results)
 
-    def end(self) -> None:
+    def close(self) -> None:
         self._results.close()
         with suppress(BrokenPipeError):
             self._tasks.close()

@@ -104,13 +104,11 @@ def test_parquet_from_a_pipe() -> None:
     assert labels(InputFile("-", "parquet"), Pipe(data.getvalue())) == ["a", "b"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "checksum", "kind of block"])
-def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
+# Archives that are cut short: tests/cli/test_cli_files.py.
+@pytest.mark.parametrize("place", [-6, 10], ids=["checksum", "kind of block"])
+def test_damaged_gzip(tmp_path: Path, place: int) -> None:
     path, data = tmp_path / "a.jsonl.gz", bytearray(gzip.compress(b'{"y": 1}\n' * 1000))
-    if damage == "cut":
-        del data[-12:]
-    else:
-        data[-6 if damage == "checksum" else 10] ^= 0xFF
+    data[place] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(InputError, match="expected a whole gzip file, got damage"):
         labels(InputFile(str(path), "jsonl", "gzip"))
