@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -392,6 +393,28 @@ def test_files_are_named_without_a_handle_and_read_later(tmp_path: Path) -> None
     clock.now += 2
     assert sorted(drain(reading)) == sorted(lines(0, 30))
     assert not any(status.problem for status in reading.status())
+
+
+def test_a_file_whose_disk_fails_keeps_no_other_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = LogFile.begin
+
+    def failing(log: LogFile) -> bytes:
+        if log.path.name == "0.jsonl":
+            raise OSError(errno.EIO, "Input/output error")
+        return begin(log)
+
+    monkeypatch.setattr(LogFile, "begin", failing)
+    for n in range(3):
+        fill(tmp_path / f"{n}.jsonl", n * 10, 10)
+    reading, clock = source(tmp_path / "*.jsonl")
+    assert sorted(drain(reading)) == lines(10, 20)
+    (problem,) = [status.problem for status in reading.status() if status.unopened]
+    assert problem == "cannot be opened: Input/output error"
+    monkeypatch.undo()
+    clock.now += 2
+    assert drain(reading) == lines(0, 10)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")

@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewPartitions
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
-from streameval.service.sources.kafka import open_kafka
+from streameval.service.sources import open_source
 from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
 from streameval.service.sources.raw import Position, RawBatch, Source, SourceContext
@@ -148,7 +148,7 @@ def test_two_topics_and_some_partitions(broker: Broker) -> None:
     options: dict[str, Any] = {**topics, "partitions": [1], "stop_at_end": True}
     settings = KafkaSettings(**options, properties={"bootstrap.servers": broker.bootstrap})
     context = SourceContext({}, lambda value, key: value, stamps=True, inbox=Path())
-    source = open_kafka(settings, context)
+    source = open_source(settings, context)
     OPENED.append(source)
     found = read_until(source, lambda _: source.finished)
     wanted = {(f"kafka:{topic}/1", kind) for kind, topic in topics.items()}
@@ -409,7 +409,7 @@ def test_secrets_are_never_shown(
 
 
 def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
-    partition = Partition("t", 0, "records", next=100)
+    partition = Partition("t", 0, next=100)
     # In range again when it is asked: a crash had set the high watermark back.
     assert partition.may_be_recovering(0, 100, 0.0)
     assert not partition.may_be_recovering(101, 200, 0.0)  # retention has passed it
@@ -422,7 +422,7 @@ def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
 
 
 def test_a_position_beyond_the_brokers_has_no_lag_and_no_end() -> None:
-    partition = Partition("t", 0, "records", next=100)
+    partition = Partition("t", 0, next=100)
     partition.ended(100, 40)  # so says a broker that has lost the rest
     assert not partition.at_end
     assert partition.lag(40) is None

@@ -92,11 +92,6 @@ def _each_checked(values: list[Any], check: Callable[[Any], Label | RecordError 
 class RecordLabels:
     """The labels that a run's records may have; a multi-class run may discover them."""
 
-    __slots__ = (
-        *("_closed", "_expected", "_keys", "_known", "_remedy", "_why"),
-        *("kind", "probabilities"),
-    )
-
     def __init__(self, settings: EvaluatorSettings) -> None:
         self.kind: LabelKind | None = None
         """None before the first label."""

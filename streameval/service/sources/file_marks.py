@@ -62,10 +62,7 @@ def _with_first(mark: Mark) -> Mark:
 
 def position_of(mark: Mark) -> dict[str, int | str]:
     """A mark as a position."""
-    position = dict(mark._asdict())
-    if not mark.changed:
-        del position["changed"]
-    return position
+    return {key: value for key, value in mark._asdict().items() if key != "changed" or value}
 
 
 def marks_text(marks: Iterator[Mark]) -> str:
