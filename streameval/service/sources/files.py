@@ -435,14 +435,14 @@ class FilesSource:
         for n in range(len(groups)):
             for file in self._by_age(*groups[(self._turn + n) % len(groups)]):
                 batch = self._read_file(file)
+                self._bound(file, read=batch is not None)
                 if batch is None:
                     self._due.discard(file)
-                self._bound(file, read=batch is not None)
-                if batch is not None:
-                    batches.append(batch)
-                    records += len(batch.messages)
-                    if not file.is_at_end:
-                        break  # before younger files
+                    continue
+                batches.append(batch)
+                records += len(batch.messages)
+                if not file.is_at_end:
+                    break  # before younger files
             if records >= most:
                 break
         return batches

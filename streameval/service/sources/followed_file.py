@@ -1,7 +1,5 @@
 """One path, followed by name through rotations, as ``tail -F`` does.
 
-A position identifies the file by content and not by name: the offset, a digest of the head and
-one of the bytes before the offset (:mod:`streameval.service.sources.file_marks`).
 After a restart the file that was being read is searched by its inode, under its own name, and
 by its content in the directories that files are read from, also in compressed files.
 """

@@ -2,19 +2,8 @@
 
 Positions are kept in the store with the counts up to them, and committed to a
 consumer group, where one is named, for information only. So a crash, a rebalance
-or a lost commit can neither skip a message nor count one twice.
-
-Failures and their handling:
-
-- A topic does not exist, or no broker answers: the source waits, and its status reports it.
-- A broker restarts: reading continues at the same offset.
-- Partitions are added: they are found within ten seconds, and read from their beginning.
-  With ``start = "latest"`` only what is there when a store's first run opens the topic
-  begins at its end, and these positions are returned as batches without messages.
-- A position is out of the broker's range, because retention has passed it or the broker lost its
-  data: ``out_of_range`` decides. ``stop`` raises SourceError; ``earliest`` and ``latest`` continue
-  there, and report what was missed.
-- A message without a value is bad; all others are decoded.
+or a lost commit can neither skip a message nor count one twice. ``docs/kafka.md`` lists failures
+and what is done then.
 """
 
 from __future__ import annotations

@@ -5,16 +5,7 @@ subscribes to the first topic, and fetches nothing. What is assigned to it is re
 of a KafkaSource for each topic, partition ``n`` of every topic together, from the position in the
 store. So two topics that are joined cannot be assigned apart, which the cooperative strategy would
 do with a subscription to both, and what is committed to the group decides nothing.
-
-Failures and their handling, in addition to :mod:`streameval.service.sources.kafka_consumer`:
-
-- The number of partitions of two topics differs when it begins: SourceError. While it runs:
-  the numbers that are new wait until both topics have them.
-- The group takes partitions away: they are written, closed and no longer read, before
-  another worker gets them. After a session has expired they are closed without a write.
-- A broker is not there: the group's session may expire; the member joins again.
-- Another worker has the same ``group.instance.id``, another evaluation the same group, or
-  access is denied: SourceError.
+``docs/kafka.md`` lists failures and what is done then.
 """
 
 from __future__ import annotations
