@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import random
-import resource
 import stat
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,31 +29,23 @@ from streameval.service.sources.inbox import (
     sound_end,
 )
 from streameval.service.sources.raw import Position
+from tests.support.run import without_handles
 
-OPENED: list[Inbox | InboxSource] = []
+OPENED = ExitStack()
 
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
-    yield
-    close_all()
-
-
-def close_all() -> None:
-    while OPENED:
-        OPENED.pop().close()
+    with OPENED:
+        yield
 
 
 def inbox_at(directory: Path, **options: Any) -> Inbox:
-    inbox = Inbox(directory, **options)
-    OPENED.append(inbox)
-    return inbox
+    return OPENED.enter_context(closing(Inbox(directory, **options)))
 
 
 def reader_of(inbox: Inbox, positions: Mapping[str, Position]) -> InboxSource:
-    source = InboxSource(inbox, positions)
-    OPENED.append(source)
-    return source
+    return OPENED.enter_context(closing(InboxSource(inbox, positions)))
 
 
 def drain(source: InboxSource, positions: dict[str, Position] | None = None) -> list[bytes]:
@@ -236,7 +227,7 @@ def test_posts_are_private(tmp_path: Path) -> None:
         inbox_at(tmp_path / "in").append("labels", b"{}")
     finally:
         os.umask(before)
-    close_all()
+    OPENED.close()
     paths = [tmp_path / "in", *(tmp_path / "in").iterdir()]
     assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o600, 0o600]
     for path in paths:
@@ -249,17 +240,11 @@ def test_without_file_handles_reading_goes_on_later(tmp_path: Path) -> None:
     inbox = inbox_at(tmp_path)
     source = reader_of(inbox, {})
     inbox.append("labels", b"{}")
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
-    try:
+    with without_handles():
         assert source.read(10, 0) == []
         # A post is on disk all the same: its segment is open.
         assert inbox.append("labels", b"[]") == 1
         problems = [status.problem for status in source.status()]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert problems[0] == ""
     assert "cannot be opened: Too many open files" in problems[1]
     assert drain(source) == [b"{}", b"[]"]
@@ -304,4 +289,4 @@ def test_any_damage_gives_whole_posts_or_an_error(
             return
         found = drain(reader_of(damaged, {}))
         assert found == expected[: len(found)]
-        close_all()
+        OPENED.close()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
 import os
 import random
-import resource
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,15 @@ from streameval.service.sources.known_files import KnownFiles, MatchKind
 from streameval.service.sources.log_file import LogFile
 from streameval.service.sources.raw import Position
 from tests.crash.model_files import course
-from tests.support.run import Clock
+from tests.support.run import Clock, without_handles
 
-OPENED: list[FilesSource] = []
+OPENED = ExitStack()
 
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
-    yield
-    while OPENED:
-        OPENED.pop().close()
+    with OPENED:
+        yield
 
 
 def source(
@@ -48,13 +47,12 @@ def source(
     **options: Any,
 ) -> tuple[FilesSource, Clock]:
     """A new one; with positions, after the end of those before it."""
-    while positions is not None and OPENED:
-        OPENED.pop().close()
+    if positions is not None:
+        OPENED.close()
     clock = Clock()
     chosen = FilesSettings(records=[str(p) for p in patterns], follow=follow)
     one = FilesSource(chosen, positions or {}, clock=clock, sleep=clock.sleep, **options)
-    OPENED.append(one)
-    return one, clock
+    return OPENED.enter_context(closing(one)), clock
 
 
 def drain(
@@ -103,7 +101,7 @@ def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -
     chosen = FilesSettings(
         predictions=[str(tmp_path / "p")], labels=[str(tmp_path / "l")], follow=False
     )
-    OPENED.append(reading := FilesSource(chosen, {}))
+    reading = OPENED.enter_context(closing(FilesSource(chosen, {})))
     came = {"predictions": 0, "labels": 0}
     most = 0
     while batches := reading.read(20_000, 0.0):
@@ -379,19 +377,35 @@ def test_files_are_named_without_a_handle_and_read_later(tmp_path: Path) -> None
         fill(tmp_path / f"{n}.jsonl", n * 10, 10)
     reading, clock = source(tmp_path / "*.jsonl", follow=False)
     reading._release()
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
-    try:
+    with without_handles():
         assert (drain(reading), reading.finished) == ([], True)
         problems = {status.problem for status in reading.status() if status.unopened}
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert problems == {"cannot be opened: Too many open files"}
     clock.now += 2
     assert sorted(drain(reading)) == sorted(lines(0, 30))
     assert not any(status.problem for status in reading.status())
+
+
+def test_a_file_whose_disk_fails_keeps_no_other_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = LogFile.begin
+
+    def failing(log: LogFile) -> bytes:
+        if log.path.name == "0.jsonl":
+            raise OSError(errno.EIO, "Input/output error")
+        return begin(log)
+
+    monkeypatch.setattr(LogFile, "begin", failing)
+    for n in range(3):
+        fill(tmp_path / f"{n}.jsonl", n * 10, 10)
+    reading, clock = source(tmp_path / "*.jsonl")
+    assert sorted(drain(reading)) == lines(10, 20)
+    (problem,) = [status.problem for status in reading.status() if status.unopened]
+    assert problem == "cannot be opened: Input/output error"
+    monkeypatch.undo()
+    clock.now += 2
+    assert drain(reading) == lines(0, 10)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ from confluent_kafka.admin import NewPartitions
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
-from streameval.service.sources.kafka import open_kafka
+from streameval.service.sources import open_source
 from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
 from streameval.service.sources.raw import Position, RawBatch, Source, SourceContext
 from tests.support import run
-from tests.support.apache_kafka import AbsentError, ApacheKafka
-from tests.support.brokers import Broker, Tansu, free_port, running_broker
+from tests.support.apache_kafka import ApacheKafka, running_kafka
+from tests.support.brokers import Broker, Tansu, free_port, running_broker, running_tansu
 
 pytestmark = pytest.mark.broker
 
@@ -38,9 +39,8 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def tansu() -> Iterator[Tansu]:
-    started = Tansu()
-    yield started
-    started.stop()
+    with running_tansu() as started:
+        yield started
 
 
 @pytest.fixture
@@ -48,12 +48,10 @@ def apache(broker: Broker, tmp_path: Path) -> Iterator[ApacheKafka]:
     """A node of the test's own, to be killed."""
     if not broker.keeps_data:
         pytest.skip("NOT TESTED: Tansu forgets all when killed; `make test-kafka` tests it")
-    try:
-        started = ApacheKafka(tmp_path)
-    except AbsentError as error:
-        pytest.skip(f"NOT TESTED: a broker that is killed and keeps its data: {error}")
-    yield started
-    started.kill()
+    with running_kafka(tmp_path) as started:
+        if started is None:
+            pytest.skip("NOT TESTED: a broker that is killed and keeps its data")
+        yield started
 
 
 class Clock:
@@ -67,18 +65,13 @@ class Clock:
         return self.now
 
 
-OPENED: list[Source] = []
-
-
-def close_all() -> None:
-    while OPENED:
-        OPENED.pop().close()
+OPENED = ExitStack()
 
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
-    yield
-    close_all()
+    with OPENED:
+        yield
 
 
 def opened(
@@ -88,8 +81,7 @@ def opened(
     secret = options.pop("secret", lambda value, key: value)
     settings = KafkaSettings(properties=properties, **options)
     source = KafkaSource(settings, positions or {}, clock=Clock(), secret=secret)
-    OPENED.append(source)
-    return source
+    return OPENED.enter_context(closing(source))
 
 
 def topic_of(broker: Broker, partitions: int = 1) -> str:
@@ -130,7 +122,7 @@ def test_every_message_of_every_partition_in_its_order_over_three_runs(broker: B
         found += read_until(source, lambda _: source.finished)  # noqa: B023
         positions |= {batch.partition: batch.next for batch in found}
         assert {status.lag for status in source.status()} == {0}
-        close_all()
+        OPENED.close()
     for partition in range(3):
         mine = [b for b in found if b.partition == f"kafka:{topic}/{partition}"]
         assert messages(mine) == [b'{"n": %d}' % n for n in range(2_100)]
@@ -148,8 +140,7 @@ def test_two_topics_and_some_partitions(broker: Broker) -> None:
     options: dict[str, Any] = {**topics, "partitions": [1], "stop_at_end": True}
     settings = KafkaSettings(**options, properties={"bootstrap.servers": broker.bootstrap})
     context = SourceContext({}, lambda value, key: value, stamps=True, inbox=Path())
-    source = open_kafka(settings, context)
-    OPENED.append(source)
+    source = OPENED.enter_context(closing(open_source(settings, context)))
     found = read_until(source, lambda _: source.finished)
     wanted = {(f"kafka:{topic}/1", kind) for kind, topic in topics.items()}
     assert {(b.partition, b.kind) for b in found} == wanted
@@ -330,7 +321,7 @@ def test_partitions_that_are_added_are_found(broker: Broker, start: str, running
             break
     broker.send(topic, numbered(5, 10, 1))
     if not running:
-        close_all()
+        OPENED.close()
         source = opened(broker.bootstrap, {batch.partition: batch.next}, records=topic, start=start)
     found = [b for b in read_until(source, having(5)) if b.messages]
     assert {batch.partition for batch in found} == {f"kafka:{topic}/1"}
@@ -346,7 +337,7 @@ def test_a_group_is_committed_to_only_where_one_is_named(broker: Broker, named: 
     source = opened(broker.bootstrap, records=topic, properties=properties)
     batch = read_until(source, having(5))[-1]
     source.checkpointed({batch.partition: batch.next})
-    close_all()  # what is on its way is sent first
+    OPENED.close()  # what is on its way is sent first
     other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     (told,) = other.committed([TopicPartition(topic, 0)], timeout=10)
     other.close()
@@ -409,7 +400,7 @@ def test_secrets_are_never_shown(
 
 
 def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
-    partition = Partition("t", 0, "records", next=100)
+    partition = Partition("t", 0, next=100)
     # In range again when it is asked: a crash had set the high watermark back.
     assert partition.may_be_recovering(0, 100, 0.0)
     assert not partition.may_be_recovering(101, 200, 0.0)  # retention has passed it
@@ -422,7 +413,7 @@ def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
 
 
 def test_a_position_beyond_the_brokers_has_no_lag_and_no_end() -> None:
-    partition = Partition("t", 0, "records", next=100)
+    partition = Partition("t", 0, next=100)
     partition.ended(100, 40)  # so says a broker that has lost the rest
     assert not partition.at_end
     assert partition.lag(40) is None
@@ -446,7 +437,7 @@ def test_a_topic_made_while_the_run_is_down_is_read_from_its_beginning(broker: B
     source = opened(broker.bootstrap, records=topic, start="latest")
     (batch,) = read_until(source, bool)
     assert (batch.partition, batch.next) == (f"kafka:{topic}/0", {"offset": 0})
-    close_all()
+    OPENED.close()
     broker.make_topic(topic, 2)
     broker.send(topic, numbered(0, 3) + numbered(3, 6, 1))
     again = opened(broker.bootstrap, {batch.partition: batch.next}, records=topic, start="latest")

@@ -10,11 +10,9 @@ says so in one line and ends well: the tests have run against Tansu anyway.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +22,6 @@ from tests.support.maven import AbsentError, fetch
 
 VERSION = "4.1.0"
 HOME = Path(__file__).parents[2] / "build" / "kafka"
-
-_START_SECONDS = 90
 
 
 class ApacheKafka:
@@ -54,36 +50,26 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 """
         )
-        self._java(
-            "kafka.tools.StorageTool",
-            *("format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(self._properties)),
-        )
+        form = ("format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(self._properties))
+        formatting = self._command("kafka.tools.StorageTool", *form)
+        subprocess.run(formatting, check=True, capture_output=True, timeout=90)
         self.start()
 
     def _command(self, name: str, *arguments: str) -> list[str]:
         return ["java", "-Xmx512m", "-cp", f"{self._jars}/*", name, *arguments]
 
-    def _java(self, name: str, *arguments: str) -> None:
-        subprocess.run(
-            self._command(name, *arguments), check=True, capture_output=True, timeout=_START_SECONDS
-        )
-
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        with (self._directory / "kafka.log").open("ab") as log:
+        path = self._directory / "kafka.log"
+        with path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command("kafka.Kafka", str(self._properties)), stdout=log, stderr=log
             )
-        broker = Broker(self.bootstrap, keeps_data=True)
-        until = time.monotonic() + _START_SECONDS
-        while not broker.answers():
-            said = (self._directory / "kafka.log").read_text(errors="replace")[-2000:]
-            assert self._process.poll() is None, said
-            assert time.monotonic() < until, said
+        Broker(self.bootstrap, keeps_data=True).wait(self._process, path)
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        self._process.send_signal(signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
 
 

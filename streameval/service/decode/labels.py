@@ -92,11 +92,6 @@ def _each_checked(values: list[Any], check: Callable[[Any], Label | RecordError 
 class RecordLabels:
     """The labels that a run's records may have; a multi-class run may discover them."""
 
-    __slots__ = (
-        *("_closed", "_expected", "_keys", "_known", "_remedy", "_why"),
-        *("kind", "probabilities"),
-    )
-
     def __init__(self, settings: EvaluatorSettings) -> None:
         self.kind: LabelKind | None = None
         """None before the first label."""
@@ -104,21 +99,16 @@ class RecordLabels:
         self.probabilities = settings.probabilities and not of_sets
         """Whether numbers by label add up to 1."""
         self._why = "" if of_sets else ", as evaluator.probabilities is false"
-        self._closed = True
-        self._remedy = ""
         binary = TASKS[settings.task].positive is not None
-        known: list[Label]
+        known: list[Label] = []
         if settings.labels is not None:
             known = [canonical_label(label) for label in settings.labels]
         elif binary and not isinstance(settings.positive, str):
             known = [0, 1]
-        else:
-            known = []
-            self._closed = False
+        self._closed = bool(known)
+        self._remedy = "add it to evaluator.labels"
         if binary:
             self._remedy = 'set evaluator.positive and labels, or task = "multiclass"'
-        else:
-            self._remedy = "add it to evaluator.labels"
         self._known: set[Label] = set(known)
         self._keys: dict[str, Label] = {str(label): label for label in known}
         if self._closed:
@@ -184,9 +174,8 @@ class RecordLabels:
         label = self._keys.get(text)
         if label is not None:
             return label
-        if self._closed or self.kind != "number":
-            return self._checked(text)
-        return self._checked(int(text) if _WHOLE.fullmatch(text) else text)
+        is_number = not self._closed and self.kind == "number" and _WHOLE.fullmatch(text)
+        return self._checked(int(text) if is_number else text)
 
     def _checked(self, value: object) -> Label | RecordError:
         label = plain_value(value, self._expected)

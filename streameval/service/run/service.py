@@ -31,7 +31,6 @@ from streameval.service.run.signals import on_signals
 from streameval.service.run.worker import Runner, Worker
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
-from streameval.service.sources.kafka import open_group
 from streameval.service.sources.raw import Position, Source, SourceContext
 from streameval.service.store.dialect import ONE_UNIT
 from streameval.service.store.kept_settings import (
@@ -171,18 +170,25 @@ class _Run:
         generation = _generation(self.settings, file, self.drop, self.loop)
         if generation is None:
             return
-        # Imported only when it is used: its client is an extra.
+        # Imported only when they are used: the client is an extra.
         from streameval.service.run.group_worker import GroupWorker
+        from streameval.service.sources.kafka_group import KafkaGroup
 
         settings = self.settings
         address = parse_address(settings.store)
-        context = SourceContext({}, self.resolve, _needs_stamps(settings), inbox_of(settings.store))
+        open_group = partial(
+            KafkaGroup,
+            kafka,
+            owner=address.name,
+            secret=self.resolve,
+            stamps=_needs_stamps(settings),
+        )
         with ThreadPoolExecutor(1, "checkpoint") as writer:
             self.loop.submit = writer.submit
             worker = GroupWorker(
                 settings,
                 self.loop,
-                lambda worker: open_group(kafka, worker, context, address.name),
+                open_group,
                 partial(open_unit, self.drop, generation=generation),
                 check=partial(_check_group, settings, generation),
             )

@@ -13,8 +13,19 @@ from streameval.service.config.source_settings import (
 )
 from streameval.service.sources.files import open_files
 from streameval.service.sources.inbox import open_inbox
-from streameval.service.sources.kafka import open_kafka
+from streameval.service.sources.interleaving import interleaved
 from streameval.service.sources.raw import Source, SourceContext
+
+
+def open_kafka(settings: KafkaSettings, context: SourceContext) -> Source:
+    """One source; two topics are read by a consumer each."""
+    # Imported only when it is used: the client is an extra.
+    from streameval.service.sources.kafka_consumer import sources_by_topic
+
+    return interleaved(
+        sources_by_topic(settings, context.positions, secret=context.resolve, stamps=context.stamps)
+    )
+
 
 OPENERS: dict[type, Callable[[Any, SourceContext], Source]] = {
     FilesSettings: open_files,

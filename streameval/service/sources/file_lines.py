@@ -75,21 +75,20 @@ def _past_long_line(
     file: BinaryIO, start: int, stop: int, head: bytes, *, last: bool, limit: int
 ) -> Lines:
     """Skip a line that is too long, once its end is written."""
-    offset = start + len(head)
-    while offset < stop:
-        block = file.read(min(_BLOCK, stop - offset))
-        if not block:
+    offset, is_ended = start + len(head), last
+    while block := file.read(min(_BLOCK, stop - offset)):
+        line, end, _ = block.partition(b"\n")
+        offset += len(line) + len(end)
+        if end:
+            is_ended = True
             break
-        found = block.find(b"\n")
-        if found >= 0:
-            return Lines([], _NO_OFFSETS, offset + found + 1, [_too_long(start, head, limit)])
-        offset += len(block)
-    if last:
+    if is_ended:
         return Lines([], _NO_OFFSETS, offset, [_too_long(start, head, limit)])
     return Lines([], _NO_OFFSETS, start, [])
 
 
 def _too_long(offset: int, raw: bytes, limit: int) -> RecordError:
     expected = f"a line of at most {limit:,} bytes"
-    error = RecordError("", expected, "a longer one", column="too long")
-    return error._replace(place=offset, raw=raw[:_KEPT])
+    return RecordError(
+        "", expected, "a longer one", column="too long", place=offset, raw=raw[:_KEPT]
+    )

@@ -1,9 +1,7 @@
 """Identity of a file without its name: inode, content, and how much of it was counted.
 
-A :class:`Mark` holds device and inode, a digest of the file's head of a stated length, the number
-of bytes counted, and a digest of the bytes before there. The inode finds a renamed file
-without reading others; the digests recognise a reused inode, a truncated file, a copy and a
-compressed file, whose marks are of the decompressed content.
+The inode finds a renamed file without reading others; the digests recognise a reused inode, a
+truncated file, a copy and a compressed file, whose marks are of the decompressed content.
 """
 
 from __future__ import annotations
@@ -34,6 +32,7 @@ class Mark(NamedTuple):
     offset: int
     head: str
     tail: str
+    """Digest of the last bytes before the offset."""
     length: int = _FIRST_LINE
     """Bytes that ``head`` is the digest of."""
     device: int = 0
@@ -62,10 +61,7 @@ def _with_first(mark: Mark) -> Mark:
 
 def position_of(mark: Mark) -> dict[str, int | str]:
     """A mark as a position."""
-    position = dict(mark._asdict())
-    if not mark.changed:
-        del position["changed"]
-    return position
+    return {key: value for key, value in mark._asdict().items() if key != "changed" or value}
 
 
 def marks_text(marks: Iterator[Mark]) -> str:

@@ -125,10 +125,15 @@ class FilesSource:
         self._patterns = [
             (kind, pattern) for kind, patterns in settings.names().items() for pattern in patterns
         ]
-        if not settings.follow:
-            for kind, pattern in self._patterns:
-                if not glob.has_magic(pattern) and not _is_there(pattern):
-                    raise ConfigError(f"files.{kind}: expected a file, got {pattern!r}: not there")
+        for kind, pattern in self._patterns:
+            if not settings.follow and not glob.has_magic(pattern):
+                try:
+                    os.stat(pattern)
+                except FileNotFoundError:
+                    told = f"files.{kind}: expected a file, got {pattern!r}: not there"
+                    raise ConfigError(told) from None
+                except OSError:  # which is reported when it is opened
+                    pass
         self._looked = self._clock()
         try:
             self._resume(positions)
@@ -170,7 +175,7 @@ class FilesSource:
             except OSError as error:
                 if is_exhausted(error):
                     raise
-                file.fail(error)
+                file.fail(error.strerror)
             self._bound(file, read=False)
 
     def _kind(self, path: Path) -> Kind | None:
@@ -234,7 +239,12 @@ class FilesSource:
                 path = Path(name).absolute()
                 if path not in found:
                     found.add(path)
-                    self._look_at(path, kind)
+                    try:
+                        self._look_at(path, kind)
+                    except FileNotFoundError:
+                        pass  # it was renamed in the meantime; the next look finds it
+                    except OSError as error:
+                        self._cannot_open(path, error)
         self._refused = {path: text for path, text in self._refused.items() if path in found}
         self._unopened &= self._refused.keys()
         for file in list(self._files.values()):
@@ -279,13 +289,7 @@ class FilesSource:
             self._ages.clear()
 
     def _look_at(self, path: Path, kind: Kind) -> None:
-        try:
-            seen = path.stat()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._cannot_open(path, error)
-            return
+        seen = path.stat()
         inode = inode_of(seen)
         if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
             self._refused.pop(path, None)
@@ -313,26 +317,15 @@ class FilesSource:
         if inode in self._known.claimed or inode in self._held:
             return
         try:
-            log = LogFile(path)
+            with ExitStack() as stack:
+                log = LogFile(path)
+                stack.callback(log.close)
+                self._unopened.discard(path)
+                # Otherwise it was renamed in the meantime; the next look finds it.
+                if log.inode == inode and self._follow_or_note(path, kind, log, state):
+                    stack.pop_all()
         except UnreadableError as error:
             self._refuse(path, inode, state, error)
-            return
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._cannot_open(path, error)
-            return
-        self._unopened.discard(path)
-        is_followed = False
-        try:
-            # Otherwise it was renamed in the meantime; the next look finds it.
-            if log.inode == inode:
-                is_followed = self._follow_or_note(path, kind, log, state)
-        except UnreadableError as error:
-            self._refuse(path, inode, state, error)
-        finally:
-            if not is_followed:
-                log.close()
 
     def _is_coming(self, path: Path) -> bool:
         """Whether a reader will read this file after its current one."""
@@ -391,12 +384,8 @@ class FilesSource:
             self._known.add_archive(log)
         elif action is Action.COUNTED and known is not None and known.mark.file_id != log.inode:
             self._known.update(known, log.mark(known.mark.offset))
-        self._wait(log.path, log.inode, unread)
-
-    def _wait(self, path: Path, inode: Inode, unread: _Unread) -> None:
-        """Look at a file again only when it has changed."""
-        self._unread[inode] = unread
-        self._refused.pop(path, None)
+        self._unread[log.inode] = unread
+        self._refused.pop(log.path, None)
 
     def _refuse(
         self, path: Path, inode: Inode, state: tuple[int, ...], error: UnreadableError
@@ -406,7 +395,7 @@ class FilesSource:
         if error.incomplete and self._settings.follow:
             self._unread[inode] = _Unread(state, incomplete=text, since=self._clock())
         else:
-            self._wait(path, inode, _Unread(state))
+            self._unread[inode] = _Unread(state)
             self._report(path, text)
 
     def _report(self, path: Path, text: str) -> None:
@@ -446,14 +435,14 @@ class FilesSource:
         for n in range(len(groups)):
             for file in self._by_age(*groups[(self._turn + n) % len(groups)]):
                 batch = self._read_file(file)
+                self._bound(file, read=batch is not None)
                 if batch is None:
                     self._due.discard(file)
-                self._bound(file, read=batch is not None)
-                if batch is not None:
-                    batches.append(batch)
-                    records += len(batch.messages)
-                    if not file.is_at_end:
-                        break  # before younger files
+                    continue
+                batches.append(batch)
+                records += len(batch.messages)
+                if not file.is_at_end:
+                    break  # before younger files
             if records >= most:
                 break
         return batches
@@ -502,7 +491,7 @@ class FilesSource:
                 self._release()
                 return file.read()
         except OSError as error:
-            file.fail(error)
+            file.fail(error.strerror)
             return None
 
     def _bound(self, file: FollowedFile, *, read: bool) -> None:
@@ -546,16 +535,6 @@ class FilesSource:
         """Close the files."""
         for file in self._files.values():
             file.close()
-
-
-def _is_there(path: str) -> bool:
-    try:
-        Path(path).stat()
-    except FileNotFoundError:
-        return False
-    except OSError:  # which is reported when it is opened
-        pass
-    return True
 
 
 def open_files(settings: FilesSettings, context: SourceContext) -> Source:

@@ -1,7 +1,5 @@
 """One path, followed by name through rotations, as ``tail -F`` does.
 
-A position identifies the file by content and not by name: the offset, a digest of the head and
-one of the bytes before the offset (:mod:`streameval.service.sources.file_marks`).
 After a restart the file that was being read is searched by its inode, under its own name, and
 by its content in the directories that files are read from, also in compressed files.
 """
@@ -153,7 +151,7 @@ class FollowedFile:
 
     def _hold(self, log: LogFile, offset: int) -> None:
         assert self._known is not None
-        self._close_log()
+        self.close()
         self._unjudged = self._matched and not self._known.mark.length
         self._log, self.inode = log, log.inode
         self._known.log = log
@@ -165,7 +163,8 @@ class FollowedFile:
         if self._unopened:
             self._problem, self._unopened = "", False
 
-    def _close_log(self) -> None:
+    def close(self) -> None:
+        """Close the file."""
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -177,7 +176,7 @@ class FollowedFile:
 
     def _retire(self) -> None:
         """Close the current file: it was read to its end, or is lost."""
-        self._close_log()
+        self.close()
         if self._known is not None:
             self._files.retire(self._known)
             self._known = None
@@ -377,7 +376,7 @@ class FollowedFile:
             return
         self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
         # The counted content is still recognised in a copy that is found later.
-        self._close_log()
+        self.close()
         self._files.update(known, known.mark._replace(device=0, inode=0))
         self._retire()
         self._open_next()
@@ -436,7 +435,7 @@ class FollowedFile:
         except FileNotFoundError:
             return False
         except UnreadableError as error:
-            self._cannot_open(error)
+            self.fail(error)
             return False
 
     @contextmanager
@@ -479,18 +478,15 @@ class FollowedFile:
         if error.incomplete:
             return
         if live:
-            self._cannot_open(error)
+            self.fail(error)
             return
         missed = f"{path.name!a} is not read: {error}"
         if missed != self.missed:
             _log.warning("%a: %s", str(self.path), missed)
         self.missed = missed
 
-    def fail(self, error: OSError) -> None:
+    def fail(self, why: object) -> None:
         """Note that a file cannot be opened, or its directory cannot be listed."""
-        self._cannot_open(error.strerror)
-
-    def _cannot_open(self, why: object) -> None:
         self._problem, self._unopened = f"cannot be opened: {why}", True
 
     def _report_unread(self) -> None:
@@ -588,10 +584,6 @@ class FollowedFile:
                 later.append(self.path)
             lag += sum(map(_size, later))
         return lag
-
-    def close(self) -> None:
-        """Close the file."""
-        self._close_log()
 
 
 def _size(path: Path) -> int:

@@ -344,9 +344,8 @@ class _Reader:
         return {"segment": self._segment, "offset": self._offset}
 
     def status(self) -> PartitionStatus:
-        lag = self._tail.end_of(self._segment) - self._offset
-        for number in range(self._segment + 1, self._tail.number + 1):
-            lag += self._tail.end_of(number)
+        unread = range(self._segment, self._tail.number + 1)
+        lag = sum(map(self._tail.end_of, unread)) - self._offset
         return PartitionStatus(self.partition, self._position, lag, self._problem)
 
     def close(self) -> None:
@@ -361,14 +360,10 @@ def check_inbox(directory: Path, positions: Mapping[str, Position]) -> None:
     for kind in _KINDS:
         position = positions.get(f"http:{kind}")
         there = segments(directory, kind) if directory.is_dir() else []
-        ends = {}
-        for number in there:
-            path = segment_path(directory, kind, number)
-            ends[number] = sound_end(path)
-            if number != there[-1] and ends[number] != path.stat().st_size:
-                raise StoreError(
-                    f"{path}: damaged at byte {ends[number]}; restore a backup, or move it away"
-                )
+        ends = {
+            number: sound_end(segment_path(directory, kind, number), newest=number == there[-1])
+            for number in there
+        }
         if position is not None:
             first, offset = int(position["segment"]), int(position["offset"])
             if ends.get(first, -1) < offset:
@@ -476,7 +471,7 @@ def read_frames(file: BinaryIO, start: int, stop: int) -> Iterator[Frame]:
         offset = begin + length
 
 
-def sound_end(path: Path) -> int:
+def sound_end(path: Path, *, newest: bool = True) -> int:
     """The offset after the last whole frame; StoreError where no crash leaves what follows."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -485,7 +480,7 @@ def sound_end(path: Path) -> int:
             end = frame.end
         file.seek(end)
         tail = file.read(size - end)
-    if tail and not _is_torn(tail, end):
+    if tail and not (newest and _is_torn(tail, end)):
         raise StoreError(f"{path}: damaged at byte {end}; restore a backup, or move it away")
     return end
 

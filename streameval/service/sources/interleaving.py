@@ -8,6 +8,7 @@ many labels as the last time; without a backlog, all labels are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
 
@@ -59,11 +60,7 @@ class PairedSource:
         self._predictions = predictions
         self._labels = labels
         self._interleaving = Interleaving()
-
-    @property
-    def lag_unit(self) -> LagUnit:
-        """The unit of both."""
-        return self._predictions.lag_unit
+        self.lag_unit: LagUnit = predictions.lag_unit
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
         """What each of the two reads; the wait is divided between them."""
@@ -87,10 +84,8 @@ class PairedSource:
 
     def close(self) -> None:
         """Close both, also when one fails."""
-        try:
+        with closing(self._labels):
             self._predictions.close()
-        finally:
-            self._labels.close()
 
     @property
     def finished(self) -> bool:

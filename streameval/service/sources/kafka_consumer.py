@@ -2,19 +2,8 @@
 
 Positions are kept in the store with the counts up to them, and committed to a
 consumer group, where one is named, for information only. So a crash, a rebalance
-or a lost commit can neither skip a message nor count one twice.
-
-Failures and their handling:
-
-- A topic does not exist, or no broker answers: the source waits, and its status reports it.
-- A broker restarts: reading continues at the same offset.
-- Partitions are added: they are found within ten seconds, and read from their beginning.
-  With ``start = "latest"`` only what is there when a store's first run opens the topic
-  begins at its end, and these positions are returned as batches without messages.
-- A position is out of the broker's range, because retention has passed it or the broker lost its
-  data: ``out_of_range`` decides. ``stop`` raises SourceError; ``earliest`` and ``latest`` continue
-  there, and report what was missed.
-- A message without a value is bad; all others are decoded.
+or a lost commit can neither skip a message nor count one twice. ``docs/kafka.md`` lists failures
+and what is done then.
 """
 
 from __future__ import annotations
@@ -33,7 +22,7 @@ import numpy as np
 from streameval.errors import SourceError
 from streameval.events.values import IntArray
 from streameval.records.chunk import RecordError
-from streameval.service.config.source_settings import KafkaSettings, Kind
+from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.sources.kafka_client import (
     OFFSET_BEGINNING,
     KafkaClient,
@@ -135,9 +124,8 @@ class KafkaSource:
         for number in sorted(numbers - self._partitions.keys()):
             known = self._positions.get(partition_name(self._topic, number))
             start = None if known is None else int(known["offset"])
-            partition = Partition(self._topic, number, self._kind, start)
-            self._partitions[number] = partition
-            new.append(_assignment(partition))
+            partition = self._partitions[number] = Partition(self._topic, number, start)
+            new.append(partition.target)
         if new:
             self._consumer.incremental_assign(new)
 
@@ -149,7 +137,7 @@ class KafkaSource:
         # topic's first partition.
         if self._settings.start == "earliest" or is_known(self._topic, self._positions):
             return True
-        ends: dict[str, Position] = {}
+        ends: dict[str, int] = {}
         for number in sorted(there) or [0] if self._chosen is None else sorted(self._chosen):
             end = 0
             if number in there:
@@ -159,11 +147,15 @@ class KafkaSource:
                     why = self._consumer.text(error)
                     self._missing = f"the broker does not report its end: {why}"
                     return False
-            ends[partition_name(self._topic, number)] = {"offset": end}
-        self._positions.update(ends)
-        for name, position in ends.items():
-            self._moves.append(RawBatch(name, self._kind, [], [], position))
+            ends[partition_name(self._topic, number)] = end
+        for name, end in ends.items():
+            self._positions[name] = {"offset": end}
+            self._move(name, end)
         return True
+
+    def _move(self, name: str, offset: int) -> None:
+        """Let a position be stored without a message."""
+        self._moves.append(RawBatch(name, self._kind, [], [], {"offset": offset}))
 
     def add(self, number: int, positions: Mapping[str, Position]) -> None:
         """Read a partition too, from its position or its beginning."""
@@ -251,7 +243,7 @@ class KafkaSource:
         partition.read_to(after)
         self._trouble = ""
         position = {"offset": after}
-        return RawBatch(partition.name, partition.kind, values, places, position, times, bad)
+        return RawBatch(partition.name, self._kind, values, places, position, times, bad)
 
     def _on_partition_error(self, message: Any) -> None:
         error = message.error()
@@ -263,7 +255,7 @@ class KafkaSource:
         if code == KafkaError._PARTITION_EOF:
             if partition.next is None:
                 partition.next = message.offset()
-                self._store(partition)
+                self._move(partition.name, partition.next)
             partition.ended(message.offset(), self._known_end(partition))
             self._trouble = ""
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -308,18 +300,13 @@ class KafkaSource:
             partition.missed = f"went on at offset {start}: {problem}"
             partition.read_to(start)
             # At once: a crash now, and the next run would begin at another newest offset.
-            self._store(partition)
+            self._move(partition.name, start)
         self._restart(partition)
-
-    def _store(self, partition: Partition) -> None:
-        if partition.next is not None:
-            position = {"offset": partition.next}
-            self._moves.append(RawBatch(partition.name, partition.kind, [], [], position))
 
     def _restart(self, partition: Partition) -> None:
         """Fetch on from its position, after an error that has ended it."""
         self._consumer.incremental_unassign([partition.target])
-        self._consumer.incremental_assign([_assignment(partition)])
+        self._consumer.incremental_assign([partition.target])
 
     # State
 
@@ -369,11 +356,6 @@ def sources_by_topic(
     return opened
 
 
-def _assignment(partition: Partition) -> Any:
-    start = OFFSET_BEGINNING if partition.next is None else partition.next
-    return TopicPartition(partition.topic, partition.number, start)
-
-
 def is_known(topic: str, positions: Iterable[str]) -> bool:
     """Whether any run on this store has opened a topic: one of its partitions has a position."""
     return any(name.rpartition("/")[0] == f"kafka:{topic}" for name in positions)
@@ -385,7 +367,6 @@ class Partition:
 
     topic: str
     number: int
-    kind: Kind
     next: int | None = None
     """The offset next to read; None until the broker has reported its beginning."""
     at_end: bool = False
@@ -403,8 +384,9 @@ class Partition:
 
     @property
     def target(self) -> TopicPartition:
-        """The partition as the client names it."""
-        return TopicPartition(self.topic, self.number)
+        """The partition as it is assigned to the client, from the offset next to read."""
+        start = OFFSET_BEGINNING if self.next is None else self.next
+        return TopicPartition(self.topic, self.number, start)
 
     def read_to(self, next_offset: int) -> None:
         """Messages were read; this is the offset after the last one."""

@@ -5,16 +5,7 @@ subscribes to the first topic, and fetches nothing. What is assigned to it is re
 of a KafkaSource for each topic, partition ``n`` of every topic together, from the position in the
 store. So two topics that are joined cannot be assigned apart, which the cooperative strategy would
 do with a subscription to both, and what is committed to the group decides nothing.
-
-Failures and their handling, in addition to :mod:`streameval.service.sources.kafka_consumer`:
-
-- The number of partitions of two topics differs when it begins: SourceError. While it runs:
-  the numbers that are new wait until both topics have them.
-- The group takes partitions away: they are written, closed and no longer read, before
-  another worker gets them. After a session has expired they are closed without a write.
-- A broker is not there: the group's session may expire; the member joins again.
-- Another worker has the same ``group.instance.id``, another evaluation the same group, or
-  access is denied: SourceError.
+``docs/kafka.md`` lists failures and what is done then.
 """
 
 from __future__ import annotations
@@ -26,11 +17,13 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import IO, Any, Protocol
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Any, Protocol
 
 import msgspec
 
-from streameval.errors import ConfigError, SourceError
+from streameval.errors import SourceError
+from streameval.service.closing import closed_on_error
 from streameval.service.config.source_settings import COOPERATIVE, STRATEGY, KafkaSettings
 from streameval.service.sources.interleaving import interleaved
 from streameval.service.sources.kafka_client import (
@@ -114,9 +107,10 @@ class KafkaGroup:
             "enable.partition.eof": False,
         }
         self.name = str(values.get(_INSTANCE) or f"{socket.gethostname()}-{os.getpid()}")
-        self._number = _WorkerNumber(self._group)
+        self._lock: AbstractContextManager[Any] = nullcontext()
         if _INSTANCE not in values:
-            self.name = values[_INSTANCE] = f"{socket.gethostname()}-{self._number.acquire()}"
+            number, self._lock = _locked_number(self._group)
+            self.name = values[_INSTANCE] = f"{socket.gethostname()}-{number}"
         elif not values[_INSTANCE]:
             del values[_INSTANCE]
         # The group is the member's affair alone.
@@ -125,12 +119,9 @@ class KafkaGroup:
         }
         alone = msgspec.structs.replace(settings, properties=own, partitions=[])
         self._sources = sources_by_topic(alone, {}, clock=clock, secret=secret, stamps=stamps)
-        try:
-            self._member = KafkaClient(values, given.scrubbed, self._note)
-        except ConfigError:
-            self._close_sources()
-            raise
         self._data = interleaved(self._sources)
+        with closed_on_error(self._data):
+            self._member = KafkaClient(values, given.scrubbed, self._note)
         self._member.subscribe(
             [self._topic],
             on_assign=self._on_assign,
@@ -296,15 +287,8 @@ class KafkaGroup:
 
     def close(self) -> None:
         """Leave the group, unless this worker has a name, which keeps its place for a while."""
-        try:
+        with self._lock, closing(self._data):
             self._member.close()
-        finally:
-            self._close_sources()
-            self._number.release()
-
-    def _close_sources(self) -> None:
-        for source in self._sources:
-            source.close()
 
 
 def _unequal(counts: Mapping[str, int]) -> str:
@@ -318,34 +302,22 @@ def _unequal(counts: Mapping[str, int]) -> str:
     )
 
 
-class _WorkerNumber:
-    """The smallest number that no other worker of a group has on this machine."""
-
+def _locked_number(group: str) -> tuple[int, AbstractContextManager[Any]]:
+    """The smallest number that no other worker of a group has on this machine, and its lock."""
     # A lock of the operating system holds it, so a worker that is started after another was killed
     # has the name of that worker, and with it its partitions in the group.
-
-    def __init__(self, group: str) -> None:
-        name = f"streameval-{os.getuid()}-{hashlib.sha256(group.encode()).hexdigest()[:16]}"
-        self._path = os.path.join(tempfile.gettempdir(), name)
-        self._file: IO[bytes] | None = None
-
-    def acquire(self) -> int:
-        """Lock the smallest free number."""
-        number = 0
-        while self._file is None:
-            try:
-                file = open(f"{self._path}-{number}", "ab")  # noqa: SIM115 - held until release()
-            except OSError:
-                break  # no directory to write to, as in a container, which has a name of its own
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._file = file
-            except OSError:
-                file.close()
-                number += 1
-        return number
-
-    def release(self) -> None:
-        """Give the number back."""
-        if self._file is not None:
-            self._file.close()
+    name = f"streameval-{os.getuid()}-{hashlib.sha256(group.encode()).hexdigest()[:16]}"
+    path = os.path.join(tempfile.gettempdir(), name)
+    number = 0
+    while True:
+        try:
+            file = open(f"{path}-{number}", "ab")  # noqa: SIM115 - held until it is closed
+        except OSError:
+            # No directory to write to, as in a container, which has a name of its own.
+            return number, nullcontext()
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return number, file
+        except OSError:
+            file.close()
+            number += 1

@@ -311,7 +311,9 @@ class KnownFiles:
                 try:
                     if log.begins(original) and (log.compressed or log.is_distinct()):
                         kind = MatchKind.COPY
-                        if not original.linked and _is_only(log, listing.alike(known.mark)):
+                        if not original.linked and all(
+                            inode_at(path) == log.inode for path in listing.alike(known.mark)
+                        ):
                             kind = MatchKind.REPLACEMENT
                         return FileMatch(kind, known, size, log.whole_lines())
                     if original.begins(log) and original.is_distinct():
@@ -408,8 +410,3 @@ class KnownFiles:
             log.close()
             return None
         return log
-
-
-def _is_only(log: LogFile, paths: list[Path]) -> bool:
-    """Whether each of these paths is this file's."""
-    return all(inode_at(path) == log.inode for path in paths)
