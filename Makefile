@@ -127,7 +127,7 @@ test-pythons:  ## demo and test-all on the newest Python that is here, test-port
 # Compiled code and the reference code are compared by all examples in `make test-all`. What is seen here
 # is whether the whole goes well where nothing is compiled: frozen bytes, laws, the texts of errors,
 # one evaluation of files and one run.
-WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_task.py \
+WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_new_task.py \
   tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
   tests/unit/test_state_refusals.py tests/unit/test_refusals.py \
   tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
@@ -291,7 +291,6 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 SANITIZED := \
   tests/properties/test_auc_intervals.py \
   tests/properties/test_bounded_index.py \
-  tests/properties/test_class_events.py \
   tests/properties/test_class_scores_oracle.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
@@ -299,8 +298,7 @@ SANITIZED := \
   tests/properties/test_sorted_batches.py \
   tests/properties/test_tallies.py \
   tests/unit/test_fast_path.py \
-  tests/unit/test_fading.py \
-  tests/unit/test_group_blocks.py \
+  tests/unit/test_score_index.py \
   tests/unit/test_key_table.py \
   tests/unit/test_lock.py \
   tests/unit/test_native_index.py \
@@ -311,7 +309,7 @@ SANITIZED := \
 # Of these the tests of wide integers, which run again with those of two halves.
 SCHOOLBOOK := \
   tests/properties/test_auc_intervals.py \
-  tests/properties/test_class_events.py \
+  tests/properties/test_tallies.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
   tests/unit/test_confusion.py

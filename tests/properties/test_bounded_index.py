@@ -88,9 +88,7 @@ def test_a_representative_is_the_smallest_score_of_its_cell(values: list[float],
 
 
 @given(st.lists(scores, min_size=1, max_size=200, unique=True), levels, levels)
-def test_columns_are_coarsened_as_scores_are_and_levels_nest(
-    values: list[float], level: int, more: int
-):
+def test_columns_are_coarsened_as_scores_are_and_levels_nest(values, level, more):
     column = np.array(sorted(values))
     coarser = coarse_column(column, level)
     assert coarser.tolist() == [coarse(score, level) for score in column.tolist()]

@@ -145,9 +145,7 @@ def pair() -> tuple[se.Evaluator, se.Evaluator]:
     return bounded.update_many(positive, score=score), exact.update_many(positive, score=score)
 
 
-def test_an_evaluator_has_bounds_of_rankings_and_exact_values_of_the_rest(
-    pair: tuple[se.Evaluator, se.Evaluator],
-):
+def test_an_evaluator_has_bounds_of_rankings_and_exact_values_of_the_rest(pair):
     bounded, exact = pair
     for row in ROWS:
         if "binary" not in row.tasks or row.ordered or without_bounds(row):
@@ -167,9 +165,7 @@ def test_an_evaluator_has_bounds_of_rankings_and_exact_values_of_the_rest(
     assert bounded.bounds("f1").width == 0  # the metric of the predicted labels
 
 
-def test_what_has_no_bounds_is_refused_and_never_approximated(
-    pair: tuple[se.Evaluator, se.Evaluator],
-):
+def test_what_has_no_bounds_is_refused_and_never_approximated(pair):
     bounded, _ = pair
     with pytest.raises(MetricError, match="pr_gain_auc has no certain bounds; of the metrics"):
         bounded.bounds("pr_gain_auc")
@@ -212,9 +208,7 @@ def test_reports_have_bounds_where_scores_are_coarsened(pair: tuple[se.Evaluator
         ("multiclass", se.Fading("15s")),
     ],
 )
-def test_windows_and_slices_hold_what_a_merge_of_shards_holds(
-    window: se.Panes | se.Fading, task: str
-):
+def test_windows_and_slices_hold_what_a_merge_of_shards_holds(window, task):
     """Panes are merged at the level of their union, also after one has left the window."""
     rng = np.random.default_rng(8)
     size = 12_000
@@ -292,97 +286,7 @@ def test_a_state_is_24_bytes_a_score_of_the_limit_at_most():
         assert 12 * limit < len(ev.to_bytes()) <= 24 * limit + 1500
 
 
-# Sums beside a bounded index: derived while it holds every score, kept before it is coarsened ----
-
 LIMIT = 1024
-SUMS = ("log_loss", "brier_score", "expected_calibration_error", "binormal_auc")
-WINDOWS = (None, se.Panes("4h", pane="1h"), se.Fading(half_life="2h"))
-
-Event = dict[str, Any]
-
-
-def _events(rng: random.Random, size: int) -> list[Event]:
-    digits, outside = rng.choice((3, 17)), rng.choice((0, 0, 0.01))
-    return [
-        {
-            "y_true": rng.random() < 0.4,
-            "score": round(rng.random(), digits) if rng.random() >= outside else -3.0,
-            "weight": rng.choice((1, 1, 2)),
-            "event_time": (1_700_000_000 + rng.randrange(6 * 3_600)) * 1_000_000,
-        }
-        for _ in range(size)
-    ]
-
-
-def _evaluator(window: Any, limit: int | None, *, intervals: bool = False) -> se.Evaluator:
-    return se.Evaluator(
-        window=window, max_scores=limit, intervals=intervals, time_unit="us", slices=["half"]
-    )
-
-
-def _half(event: Event) -> dict[str, Any]:
-    return {"half": "low" if event["score"] < 0.5 else "high"}
-
-
-def _batch(evaluator: se.Evaluator, events: list[Event]) -> None:
-    columns = {key: np.array([event[key] for event in events]) for key in events[0]}
-    half = [_half(event)["half"] for event in events]
-    evaluator.update_many(**columns, slices={"half": np.array(half)})
-
-
-def _any_way(rng: random.Random, evaluator: se.Evaluator, events: list[Event]) -> se.Evaluator:
-    """The events in batches and one by one, with reads, copies and reverted events between them."""
-    at = 0
-    while at < len(events):
-        size = rng.choice((1, 3, 40, 400))
-        part = events[at : at + size]
-        at += size
-        if rng.random() < 0.5:
-            _batch(evaluator, part)
-        else:
-            for event in part:
-                evaluator.update(**event, slices=_half(event))
-        act = rng.randrange(3)
-        if act == 0:
-            evaluator[rng.choice(SUMS)]
-        elif act == 1:
-            evaluator = se.from_bytes(evaluator.to_bytes())
-        elif evaluator.options["window"]["kind"] != "panes":  # which count what has arrived
-            evaluator.update(**part[0], slices=_half(part[0]))
-            evaluator.revert(**part[0], slices=_half(part[0]))
-        evaluator._check()
-    return evaluator
-
-
-@pytest.mark.parametrize("window", WINDOWS, ids=["all", "panes", "fading"])
-def test_any_way_to_a_bounded_evaluator_gives_one_content_and_exact_sums(window: Any):
-    rng = random.Random(1)
-    # In order of time, so that lateness does not depend on the way.
-    events = sorted(_events(rng, 1500), key=lambda event: int(event["event_time"]))
-    intervals = rng.random() < 0.5
-    whole = _evaluator(window, LIMIT, intervals=intervals)
-    for event in events:
-        whole.update(**event, slices=_half(event))
-    ways = [_any_way(rng, whole.emptied(), events)]
-    cut = rng.randrange(len(events))
-    shards = [_any_way(rng, whole.emptied(), part) for part in (events[:cut], events[cut:])]
-    ways.append(se.merge([*reversed(shards)]))
-    exact = _evaluator(window, None, intervals=intervals)
-    _batch(exact, events)
-    for evaluator in [whole, *ways]:
-        assert evaluator.to_bytes() == whole.to_bytes()
-        assert evaluator == whole
-        evaluator._check()
-        for name in SUMS:
-            others = exact.slices()
-            pairs = [(view, others[key]) for key, view in evaluator.slices().items()]
-            for bounded, reference in [(evaluator, exact), *pairs]:
-                found, wanted = bounded[name], reference[name]
-                # A fading window's weights are fractions.
-                if isinstance(window, se.Fading):
-                    assert found == pytest.approx(wanted, rel=1e-9, nan_ok=True)
-                else:
-                    assert found == wanted or np.isnan([found, wanted]).all()
 
 
 def test_the_sums_are_written_where_the_index_is_coarse_and_ignored_where_it_is_not():

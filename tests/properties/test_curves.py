@@ -54,9 +54,7 @@ def assert_columns_equal(ours: Any, theirs: Any) -> None:
 @pytest.mark.parametrize("curve", [roc_curve, precision_recall_curve, det_curve])
 @settings(max_examples=80)
 @given(BOTH_CLASSES, st.booleans(), st.booleans())
-def test_curves_equal_scikit_learns(
-    curve: Any, events: list[Event], drop: bool, whole: bool
-) -> None:
+def test_curves_equal_scikit_learns(curve, events, drop, whole):
     if not whole:
         events = [(positive, score, weight / 2 + 0.25) for positive, score, weight in events]  # type: ignore[misc]
     y_true, score, weight = columns(events)

@@ -46,9 +46,7 @@ def close(number: float) -> object:
 
 @given(SIDE, SIDE)
 @example(*FAR)
-def test_distances_of_scores_are_those_of_scipy(
-    now: list[tuple[float, int]], reference: list[tuple[float, int]]
-) -> None:
+def test_distances_of_scores_are_those_of_scipy(now, reference):
     x, y = repeated(now), repeated(reference)
     sides = index_of(now), index_of(reference)
     found = drift("ks", *sides)
@@ -106,9 +104,7 @@ def test_the_tails_are_those_of_scipy(x: float, freedom: int) -> None:
 
 @given(st.lists(SIDE, min_size=1, max_size=4), SIDE)
 @example([[(0.25, 1)] * 12, [(0.75, 2)] * 11], [(0.1, 1), (0.5, 1), (0.9, 2)])
-def test_shards_have_the_drift_of_the_whole_to_the_bit(
-    parts: list[list[tuple[float, int]]], reference: list[tuple[float, int]]
-) -> None:
+def test_shards_have_the_drift_of_the_whole_to_the_bit(parts, reference):
     merged, other = ScoreIndex(), index_of(reference)
     for part in parts:
         merged.merge(index_of(part))

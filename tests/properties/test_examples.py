@@ -147,9 +147,7 @@ def test_each_list_is_that_of_its_definition(stream: Any) -> None:
 
 
 @given(stream=streams(), cut=st.integers(0, 25))
-def test_memory_is_bounded_and_the_bound_does_not_depend_on_the_split(
-    stream: Any, cut: int
-) -> None:
+def test_memory_is_bounded_and_the_bound_does_not_depend_on_the_split(stream, cut):
     task, steps = stream
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MOST_LISTS", 2)

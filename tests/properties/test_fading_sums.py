@@ -1,19 +1,132 @@
-"""After any sequence of calls a fading window's answers are those of all its events anew."""
+"""After any sequence of calls a fading window's answers are those of all its events anew.
+
+The oracle has every kept event in Python integers: one of epoch e weighs its whole units times
+2^(e − oldest kept epoch). Nothing is kept current, nothing is rounded before the one division.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from tests.support.fading_oracle import Given, Oracle
+from streameval.errors import InputError
+from streameval.metrics import class_metrics
+from streameval.states.sums.fixed_point import UNIT
+from streameval.states.sums.loss_terms import event_terms
+from streameval.windows.fading import EPOCHS, units, units_many
+
+
+@dataclass(frozen=True)
+class Given:
+    """One event with its moment in the window's own unit."""
+
+    moment: int
+    true: Any
+    predicted: Any
+    score: Any = None
+    weight: int = 1
+
+
+@dataclass
+class Oracle:
+    """The events of a fading window, whose half-life is ``span``."""
+
+    span: int
+    events: list[Given] = field(default_factory=list)
+    latest: int | None = None
+
+    def add(self, event: Given) -> None:
+        """Keep an event, unless it has faded out already."""
+        self.latest = event.moment if self.latest is None else max(event.moment, self.latest)
+        if event.moment // self.span > self.latest // self.span - EPOCHS:
+            self.events.append(event)
+
+    def kept(self) -> list[tuple[Given, int]]:
+        """The events that count, with their weight in units of the oldest kept epoch."""
+        assert self.latest is not None
+        oldest = self.latest // self.span - EPOCHS + 1
+        weighed = []
+        for event in self.events:
+            epoch, phase = divmod(event.moment, self.span)
+            if epoch >= oldest:
+                weighed.append((event, event.weight * units(phase, self.span) << (epoch - oldest)))
+        return weighed
+
+    def values(self) -> dict[str, float]:
+        """Metrics of binary events, nan where undefined."""
+        kept = self.kept()
+        cells = {(t, p): 0 for t in (0, 1) for p in (0, 1)}
+        losses = briers = inside = outside = 0
+        by_score: dict[float, list[int]] = {}
+        for event, weight in kept:
+            if event.predicted is not None:
+                cells[int(event.true), int(event.predicted)] += weight
+            if event.score is None:
+                continue
+            by_score.setdefault(event.score, [0, 0])[int(event.true)] += weight
+            if 0 <= event.score <= 1:
+                loss, brier = event_terms(bool(event.true), event.score)[:2]
+                losses += weight * loss
+                briers += weight * brier
+                inside += weight
+            else:
+                outside += weight
+        tp, fp, fn, tn = cells[1, 1], cells[0, 1], cells[1, 0], cells[0, 0]
+        undefined = 0 if outside else inside
+        return {
+            "roc_auc": _area(by_score),
+            "accuracy": _ratio(tp + tn, tp + fp + fn + tn),
+            "precision": _ratio(tp, tp + fp),
+            "recall": _ratio(tp, tp + fn),
+            "f1": _ratio(2 * tp, 2 * tp + fp + fn),
+            "log_loss": _ratio(losses, undefined * UNIT),
+            "brier_score": _ratio(briers, undefined * UNIT),
+        }
+
+    def class_values(self) -> tuple[dict[str, float], dict[Any, float]]:
+        """Losses of events of several classes, and the AUC of each class against the rest."""
+        kept = [(event, weight) for event, weight in self.kept() if event.score is not None]
+        terms = [(event_terms(e.true, e.score, e.predicted), weight) for e, weight in kept]
+        under = UNIT * sum(weight for _, weight in kept)
+        losses = {
+            "log_loss": _ratio(sum(weight * term[0] for term, weight in terms), under),
+            "brier_score": _ratio(sum(weight * term[1] for term, weight in terms), under),
+        }
+        areas = {}
+        for label in {e.true for e, _ in kept} | {
+            k for e, _ in kept for k in e.score if e.score[k]
+        }:
+            by_score: dict[float, list[int]] = {}
+            for e, weight in kept:
+                by_score.setdefault(e.score.get(label, 0.0), [0, 0])[e.true == label] += weight
+            areas[label] = _area(by_score)
+        return losses, areas
+
+
+def _area(by_score: dict[float, list[int]]) -> float:
+    """The AUC of scores with the weights of negatives and positives."""
+    negatives = positives = wins = 0
+    for score in sorted(by_score):
+        n, p = by_score[score]
+        wins += p * (2 * negatives + n)
+        negatives, positives = negatives + n, positives + p
+    return _ratio(wins, 2 * positives * negatives)
+
+
+def _ratio(over: int, under: int) -> float:
+    return over / under if under else math.nan
+
 
 HOUR = 3600 * 10**6
 START = 1_700_000_000 * 10**6
@@ -114,9 +227,7 @@ def follow(
     st.sampled_from([["roc_auc"], ["accuracy", "f1"], ["log_loss"], None]),
     st.booleans(),
 )
-def test_the_answers_are_those_of_all_events_anew(
-    calls: list[tuple[str, Any]], metrics: list[str] | None, every: bool
-) -> None:
+def test_the_answers_are_those_of_all_events_anew(calls, metrics, every):
     def opened() -> se.Evaluator:
         return se.Evaluator(window=se.Fading("1h"), time_unit="us", metrics=metrics)
 
@@ -150,9 +261,7 @@ def test_the_answers_are_those_of_all_events_anew(
 
 @settings(max_examples=60)
 @given(timed_calls(class_events), st.booleans())
-def test_the_answers_of_several_classes_are_those_of_all_events_anew(
-    calls: list[tuple[str, Any]], every: bool
-) -> None:
+def test_the_answers_of_several_classes_are_those_of_all_events_anew(calls, every):
     def opened() -> se.Evaluator:
         return se.Evaluator(task="multiclass", window=se.Fading("1h"), time_unit="us")
 
@@ -197,9 +306,7 @@ def plain_calls(draw: Any) -> list[Given]:
 @given(
     plain_calls(), st.sampled_from([1, 2, 5, 40, "1h"]), st.integers(2, 30), *[st.booleans()] * 2
 )
-def test_plain_events_are_counted_as_all_others_are(
-    run: list[Given], half_life: Any, stride: int, sliced: bool, portable: bool
-) -> None:
+def test_plain_events_are_counted_as_all_others_are(run, half_life, stride, sliced, portable):
     timed = isinstance(half_life, str)
     options: dict[str, Any] = {"window": se.Fading(half_life), "time_unit": "us"}
     options |= {"slices": ("part",)} if sliced else {}
@@ -232,3 +339,79 @@ def test_plain_events_are_counted_as_all_others_are(
     check(one, oracle, NAMES)
     one._check()
     other._check()
+
+
+# By hand -----------------------------------------------------------------------------------
+
+
+def opened(half_life: Any = "1h", **options: Any) -> se.Evaluator:
+    return se.Evaluator(window=se.Fading(half_life), time_unit="s", **options)
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 2**52), st.floats(0, 1, exclude_max=True))
+def test_units_are_powers_of_two_to_nine_digits(half_life: int, part: float) -> None:
+    phase = min(int(part * half_life), half_life - 1)
+    whole = units(phase, half_life)
+    assert 2**31 <= whole <= 2**32
+    assert math.isclose(whole, 2.0 ** (31 + phase / half_life), rel_tol=3e-10)
+    assert units_many(np.array([phase]), half_life).tolist() == [whole]
+
+
+def test_what_has_faded_out_is_counted_and_nothing_else() -> None:
+    ev = opened("1m")
+    ev.update(True, True, event_time=100_000)
+    before = repr(ev.to_state()["window"])
+    ev.update(True, False, event_time=100_000 - 65 * 60)
+    ev.update_many([True, True], [False, False], event_time=[0, 1])
+    assert ev.arrivals == {"faded_out": 3}
+    assert repr(ev.to_state()["window"]) == before
+    assert ev["accuracy"] == 1.0
+
+
+def test_more_weight_than_an_epoch_holds_is_refused_and_nothing_is_counted() -> None:
+    ev = opened()
+    ev.update(True, score=0.5, weight=2**20, event_time=0)
+    before = ev.to_bytes()
+    for weight, message in (
+        ([1] * 3999 + [2**21], "weight[3999]: expected a weight of at most"),
+        # Refused before another epoch has its part.
+        ([2**20] * 4000, f"at most {2**30 - 1} events of weight 1 in a half-life"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            ev.update_many(
+                [True] * 4000, score=[0.5] * 4000, weight=weight, event_time=[4000] + [9] * 3999
+            )
+        assert ev.to_bytes() == before
+
+
+def test_numbers_that_compiled_sums_do_not_hold() -> None:
+    ev = opened(metrics=["accuracy", "f1"])
+    oracle = Oracle(3600 * 10**6)
+    for start in (1_700_000_000, 1_700_003_600):
+        times = [start + n for n in range(3000)]
+        true, predicted = [n % 3 == 0 for n in times], [n % 5 < 2 for n in times]
+        ev.update_many(true, predicted, weight=[2**20] * 3000, event_time=times)
+        for moment, *labels in zip(times, true, predicted, strict=True):
+            oracle.add(Given(moment * 10**6, *labels, weight=2**20))
+    for seconds in (0, 1, 7200, 64 * 3600):
+        moment = 1_700_010_000 + seconds
+        ev.update(True, seconds != 1, event_time=moment)
+        oracle.add(Given(moment * 10**6, True, seconds != 1))
+        expected = oracle.values()
+        assert (ev["accuracy"], ev["f1"]) == (expected["accuracy"], expected["f1"])
+    ev._check()
+
+
+def test_a_copy_of_the_confusion_stays_as_it_is() -> None:
+    ev = opened()
+    ev.update_many([True, False, True], [True, True, False], event_time=[0, 1800, 3600])
+    copied, before = ev.confusion, ev["f1"]
+    ev.update(True, True, event_time=3700)
+    assert class_metrics.f1(copied, positive=True) == before != ev["f1"]
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True, 2**41, "80000d"])
+def test_what_is_no_half_life(bad: Any) -> None:
+    with pytest.raises(InputError, match=re.escape("Fading(half_life): expected")):
+        se.Fading(bad)

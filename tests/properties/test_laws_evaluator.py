@@ -192,9 +192,7 @@ ROWS = st.lists(
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(max_examples=60)
 @given(*(st.sampled_from([*TASKS]), ROWS, st.sampled_from("abz")), *(st.booleans(), st.booleans()))
-def test_weight_0_leaves_no_trace(
-    window: str, task: str, rows: list[Any], extra: str, sliced: bool, several: bool
-) -> None:
+def test_weight_0_leaves_no_trace(window, task, rows, extra, sliced, several):
     options, field, predicted = TASKS[task]
     options = options | {"window": WINDOWS[window], "time_unit": "s"}
     options |= {"slices": ("k",)} if sliced else {}

@@ -31,7 +31,7 @@ from streameval.metrics.undefined import Undefined
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
-from tests.support.class_batch import ClassEvents, class_batch, class_events
+from tests.support.class_batch import class_batch, class_events
 
 PROBABILITIES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]))
 EVENTS = st.lists(
@@ -80,9 +80,7 @@ def test_baselines_of_very_rare_classes_are_exact(one: float, other: float, kind
 
 @settings(max_examples=80)
 @given(EVENTS, st.sampled_from([1, 0.5]))
-def test_binary_losses_equal_scikit_learn(
-    events: list[tuple[bool, float, int]], unit: float
-) -> None:
+def test_binary_losses_equal_scikit_learn(events, unit):
     events = [(positive, p, w * unit) for positive, p, w in events]  # type: ignore[misc]
     y_true, probability, weight = zip(*events, strict=True)
     expected = sk.log_loss(y_true, probability, sample_weight=weight, labels=[False, True])
@@ -99,9 +97,7 @@ def test_binary_losses_equal_scikit_learn(
 
 @settings(max_examples=80)
 @given(EVENTS, st.sampled_from([1, 5, 10, 15]))
-def test_calibration_equals_scikit_learn_and_its_errors_their_definition(
-    events: list[tuple[bool, float, int]], bins: int
-) -> None:
+def test_calibration_equals_scikit_learn_and_its_errors_their_definition(events, bins):
     *pairs, weight = zip(*events, strict=True)
     y_true, probability = (np.repeat(column, weight) for column in pairs)
     observed, predicted = sk_calibration_curve(y_true, probability, n_bins=bins, pos_label=True)
@@ -127,9 +123,7 @@ def test_calibration_equals_scikit_learn_and_its_errors_their_definition(
 
 @settings(max_examples=60)
 @given(class_events(LABELS, every_class=False, steps=8), st.sampled_from([1, 0.5]))
-def test_class_losses_equal_scikit_learn_and_calibration_is_of_the_predicted_label(
-    events: ClassEvents, unit: float
-) -> None:
+def test_class_losses_equal_scikit_learn_and_calibration_is_of_the_predicted_label(events, unit):
     y_true, matrix, weight = events
     weight = [w * unit for w in weight]  # type: ignore[misc]
     sums = ClassProbabilitySums()

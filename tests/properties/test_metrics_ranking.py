@@ -290,9 +290,7 @@ MERITS: dict[Any, tuple[Callable[..., Fraction | None], Callable[..., float], di
 @pytest.mark.parametrize("rule", MERITS, ids=lambda rule: rule.__name__)
 @settings(max_examples=60)
 @given(events=BOTH_CLASSES, data=st.data())
-def test_the_cut_is_the_highest_of_the_largest_merit(
-    rule: Any, events: list[Event], data: st.DataObject
-) -> None:
+def test_the_cut_is_the_highest_of_the_largest_merit(rule, events, data):
     merit, value, choices = MERITS[rule]
     options = {name: data.draw(st.sampled_from(values)) for name, values in choices.items()}
     cut = rule(index_of(events), **options)

@@ -241,9 +241,7 @@ def test_a_perfect_ranking_has_the_mean_of_newcombes_ends(size: int) -> None:
         ([380, 40, 40], 2.5, "delong_summed"),
     ],
 )
-def test_delongs_error_needs_events_and_lost_ones_of_a_rare_class(
-    sizes: list[int], shift: float, method: str
-) -> None:
+def test_delongs_error_needs_events_and_lost_ones_of_a_rare_class(sizes, shift, method):
     found = counted(drawn(6, sizes, shift)).interval("roc_auc_ovo")
     assert (found.value > 0.98) == (shift > 1)
     assert found.method == method

@@ -114,9 +114,7 @@ PAIRS: list[tuple[RiverMetric, Any]] = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 @pytest.mark.parametrize(("metric", "wanted"), PAIRS, ids=[repr(metric) for metric, _ in PAIRS])
 @pytest.mark.parametrize("window", [None, 1, 10])
-def test_weighted_and_rolling_prefixes(
-    metric: RiverMetric, wanted: Any, window: int | None
-) -> None:
+def test_weighted_and_rolling_prefixes(metric, wanted, window):
     draw = random.Random(window)
     metric = metric.clone()
     rows = [(draw.random() < 0.5, draw.random() < 0.5, draw.random()) for _ in range(20)]
@@ -232,9 +230,7 @@ def patches_of(models: list[Any], metric: Any) -> Any:
     ("chooser", "name", "theirs"),
     [(bandit_of, "log_loss", metrics.LogLoss()), (patches_of, "accuracy", metrics.Accuracy())],
 )
-def test_model_selection_chooses_as_by_rivers_own_metric(
-    chooser: Any, name: str, theirs: Any
-) -> None:
+def test_model_selection_chooses_as_by_rivers_own_metric(chooser, name, theirs):
     rows = list(datasets.Phishing().take(300))
     results = []
     for metric in (RiverMetric(name, undefined=0.0), theirs.clone()):

@@ -113,9 +113,7 @@ def count(ev: se.Evaluator, step: dict[str, Any], start: int, *, in_python: bool
     max_slices=st.sampled_from((3, 100)),
     stream=st.lists(steps, min_size=1, max_size=6),
 )
-def test_the_bytes_and_reads_are_those_of_python(
-    window: Any, dimensions: Any, metrics: Any, max_slices: int, stream: list[dict[str, Any]]
-) -> None:
+def test_the_bytes_and_reads_are_those_of_python(window, dimensions, metrics, max_slices, stream):
     sorts = made(window, dimensions, metrics, max_slices)
     counts = made(window, dimensions, metrics, max_slices)
     start = START

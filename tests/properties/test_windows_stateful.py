@@ -1,4 +1,4 @@
-"""Random actions on windows with slices, and long streams, against lists of every event."""
+"""Random actions on windows with slices, against lists of every event."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from streameval.errors import InputError, StateError
 from tests.support.window_model import (
     Item,
     Model,
-    binary_stream,
-    class_stream,
     columns,
-    names_for,
     plain,
     same,
 )
@@ -258,42 +255,3 @@ TestWindows.settings = settings(
     # Shrinking 25 steps takes minutes, and a failure prints its steps anyway.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-
-
-# Long streams ----------------------------------------------------------------
-
-PANES = se.Panes("1h", "10m", "20m")
-CASES: list[tuple[str, str, Any, int, float]] = [
-    ("last, two classes", "binary", se.Last(150), 2700, 0.0),
-    ("last, three classes", "multiclass", se.Last(97), 1800, 0.0),
-    ("panes, two classes", "binary", PANES, 2000, 0.0),
-    ("panes, three classes", "multiclass", se.Panes("40m", lateness="15m"), 1500, 0.0),
-    ("fading by time", "binary", se.Fading("30m"), 500, 1e-9),
-    ("fading by time, three classes", "multiclass", se.Fading("1h"), 500, 1e-9),
-    ("fading by count", "binary", se.Fading(40), 500, 1e-9),
-    ("fading by count, three classes", "multiclass", se.Fading(25), 500, 1e-9),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_every_answer_is_that_of_the_list(case: tuple[str, str, Any, int, float]) -> None:
-    name, task, spec, n, tolerance = case
-    stream = (binary_stream if task == "binary" else class_stream)(n, seed=len(name))
-    ev = se.Evaluator(task=task, window=spec, time_unit="s")
-    model = Model(spec)
-    for count, item in enumerate(stream):
-        ev.update(**item.arguments(timed=spec.needs_time))
-        model.add(item)
-        # Reads between the comparisons find states in every stage.
-        assert 0 <= ev["accuracy"] <= 1
-        if count % 31:
-            continue
-        fresh = plain(task, model.inside())
-        names = {*(names_for(task) if count % 496 == 0 else ASKED[task])}
-        # Support follows the scale of the weights.
-        agree(ev, fresh, names - {"support"} if tolerance else names, tolerance)
-    if isinstance(spec, se.Panes):
-        assert ev.arrivals == model.arrived
-        assert min(model.arrived.values()) > 0
-    ev._check()

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import streameval as se
-from streameval.metrics.registry import METRICS
 from streameval.windows import Fading, Last, Panes
 
 SECOND = 1_000_000
@@ -124,15 +123,6 @@ def plain(task: str, inside: Iterable[tuple[Item, float]], **options: Any) -> se
     for item, weight in inside:
         ev.update(**(item.arguments() | {"weight": weight}))
     return ev
-
-
-def names_for(task: str) -> list[str]:
-    """Every metric of the registry that does not depend on the order of events."""
-    return [
-        name
-        for name, metric in METRICS.items()
-        if task in metric.tasks and "succession" not in metric.states
-    ]
 
 
 def same(left: float, right: float, tolerance: float) -> bool:

@@ -89,9 +89,7 @@ def probabilities() -> se.Evaluator:
 @pytest.mark.parametrize(
     "name", [*SCORES_METRICS, "binormal_auc", "log_loss", "expected_calibration_error"]
 )
-def test_every_metric_of_an_index_and_of_what_is_derived_of_it_has_one(
-    name: str, probabilities: se.Evaluator
-) -> None:
+def test_every_metric_of_an_index_and_of_what_is_derived_of_it_has_one(name, probabilities):
     found = probabilities.interval(name, method="bootstrap")
     assert found.low < found.value < found.high
     assert (found.method, found.n) == ("bootstrap", 300)

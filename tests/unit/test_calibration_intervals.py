@@ -39,9 +39,7 @@ def test_the_folded_normal_has_the_mean_of_its_integral(mean: float, error: floa
 @example([(0.5, 1e-12)], 0.95)
 @example([(0.0115, 0.005)], 0.95)
 @example([(1e-9, 0.5), (0.5, 1e-6)], 0.95)
-def test_the_ends_are_where_the_sum_has_its_quantile(
-    pairs: list[tuple[float, float]], level: float
-) -> None:
+def test_the_ends_are_where_the_sum_has_its_quantile(pairs, level):
     sizes, errors = np.array(pairs).T
     z = NormalDist().inv_cdf(0.5 + level / 2)
     few = np.where(sizes > z * errors, sizes, 0)

@@ -41,36 +41,6 @@ def test_among_equal_probabilities_the_later_label_is_first() -> None:
     assert sums.ranks == {0: 1, 1: 2, 2: 1}
 
 
-def test_a_true_class_that_is_not_named_is_never_found() -> None:
-    single = ClassProbabilitySums()
-    single.update("z", {"a": 0.75, "b": 0.25}, 3)
-    assert single.ranks == {-1: 3}
-    assert single.bin_correct == [0] * 10
-    assert single.log_loss_units / UNIT / 3 == pytest.approx(36.04365338911715, abs=1e-14)
-    assert single.brier_units / UNIT / 3 == 1 + 0.75**2 + 0.25**2
-    many = ClassProbabilitySums()
-    many.update_many(class_batch(["z"], [[0.25, 0.75]], ["b", "a"], [3]))
-    assert many == single
-
-
-@pytest.mark.parametrize("size", [3, 10])
-def test_one_by_one_and_many_have_the_same_bits_in_any_order_of_columns(size: int) -> None:
-    rng = np.random.default_rng(8)
-    n = 2000
-    matrix = rng.dirichlet(np.full(size, 0.3), n)
-    matrix[::7] = np.eye(size)[rng.integers(0, size, len(matrix[::7]))]
-    matrix[1::7] = 1 / size
-    labels = [f"class {k}" for k in range(size)]
-    true = [labels[k] for k in rng.integers(0, size, n)]
-    weight = np.where(rng.random(n) < 0.01, 2**53, rng.integers(1, 5, n)).tolist()
-    for by in (None, weight):
-        single = one_by_one(true, matrix.tolist(), labels, by)
-        turned = rng.permutation(size)
-        many = ClassProbabilitySums()
-        many.update_many(class_batch(true, matrix[:, turned], [labels[k] for k in turned], by))
-        assert many.to_state() == single.to_state()
-
-
 def test_more_classes_than_a_chunk_has_cells() -> None:
     matrix = np.random.default_rng(9).dirichlet(np.full(20_000, 0.5), 3)
     labels, weight = range(20_000), [1, 2, 2**53]
@@ -93,9 +63,7 @@ ROWS = st.tuples(
 
 
 @given(st.lists(ROWS, min_size=1, max_size=12), st.permutations(CLASSES), st.booleans())
-def test_calibration_is_about_the_predicted_label_on_every_path(
-    rows: list[tuple[str, str | None, tuple[int, ...], int]], order: list[str], named: bool
-) -> None:
+def test_calibration_is_about_the_predicted_label_on_every_path(rows, order, named):
     """Against confidence and hit of each event's predicted label."""
     single, many = (se.Evaluator("multiclass", bins=4) for _ in range(2))
     true, guesses, weights = [row[0] for row in rows], [], [row[3] for row in rows]
@@ -198,9 +166,7 @@ def test_zeros_of_fractional_weights_are_a_sum_and_older_forms_are_read() -> Non
             ClassScores.from_state(damaged)
 
 
-def test_too_many_classes_or_too_much_weight_is_refused_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_too_many_classes_or_too_much_weight_is_refused_whole(monkeypatch):
     monkeypatch.setattr("streameval.states.class_scores.MAX_CLASSES", 3)
     monkeypatch.setattr("streameval.states.class_scores.MAX_TOTAL", 100)
     scores = ClassScores()

@@ -147,9 +147,7 @@ SCORES = {"ad": 0.3, "spam": 0.3, "toxic": 0.8}
         ("binary", predicted(0.9, 0.1), 0.5, (0, 1)),
     ],
 )
-def test_thresholds_of_labels_and_of_models(
-    task: str, threshold: Any, score: Any, values: tuple[int, int]
-) -> None:
+def test_thresholds_of_labels_and_of_models(task, threshold, score, values):
     c = Comparison(MODELS, **OPTIONS.get(task, {}), threshold=threshold)
     c.update({"ad"} if task == "multilabel" else True, score=dict.fromkeys(MODELS, score))
     assert tuple(c[name]["accuracy"] for name in MODELS) == values

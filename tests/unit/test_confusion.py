@@ -52,9 +52,7 @@ def fed(events: list[tuple[Any, Any, Any]]) -> ConfusionCounts:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60)
 @given(events=EVENTS, batch=st.booleans())
-def test_every_reading_follows_from_the_list_of_events(
-    kind: str, events: list[tuple[str, str, int]], batch: bool
-) -> None:
+def test_every_reading_follows_from_the_list_of_events(kind, events, batch):
     with cells_of(KINDS[kind]):
         counts = fed([] if batch else events)
         if batch:
@@ -217,9 +215,7 @@ def test_one_fraction_turns_the_state_to_floats_for_good() -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 60), st.integers(1, 40), st.sampled_from([1, 3, 2**40, 2**53]), st.data())
-def test_every_way_of_counting_pairs_gives_the_same(
-    length: int, classes: int, most: int, data: st.DataObject
-) -> None:
+def test_every_way_of_counting_pairs_gives_the_same(length, classes, most, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     i, j = rng.integers(0, classes, (2, length))
     weight = rng.integers(1, most, length, endpoint=True)

@@ -76,12 +76,7 @@ _CODE = re.compile(r"(?<!\[)`([^`]+)`")
 @pytest.mark.parametrize(
     "page", sorted((DOCS / "coming-from").glob("*.md")), ids=lambda page: page.stem
 )
-def test_what_one_types_here_runs(
-    page: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_what_one_types_here_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     Path("predictions.csv").write_text("label,score\n1,0.9\n0,0.4\n1,0.35\n0,0.1\n")
     text, ran = page.read_text("utf-8"), 0

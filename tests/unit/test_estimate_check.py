@@ -35,9 +35,7 @@ def test_panes_that_share_the_error_of_few_labelled_events_fail_together() -> No
 
 
 @given(st.integers(0, 12), st.sampled_from([0.8, 0.95]), st.sampled_from([0.0, 0.1, 0.5, 0.9]))
-def test_the_chance_is_that_of_failures_that_share_an_error(
-    least: int, level: float, shared: float
-) -> None:
+def test_the_chance_is_that_of_failures_that_share_an_error(least, level, shared):
     rng = np.random.default_rng(1)
     errors = math.sqrt(shared) * rng.standard_normal((20_000, 1))
     errors = errors + math.sqrt(1 - shared) * rng.standard_normal((20_000, 12))
@@ -50,9 +48,7 @@ def test_the_chance_is_that_of_failures_that_share_an_error(
     st.lists(st.tuples(st.sampled_from([0.25, 0.5, math.nan]), st.booleans()), max_size=40),
     st.sampled_from([0.5, 0.75, 0.875]),
 )
-def test_the_check_is_that_of_exact_binomial_sums(
-    panes: list[tuple[float, bool]], level: float
-) -> None:
+def test_the_check_is_that_of_exact_binomial_sums(panes, level):
     kinds = {True: estimate(level=level), False: NOTHING._replace(level=level)}
     found = check_estimates([kinds[there] for _, there in panes], [value for value, _ in panes])
     compared = [value for value, there in panes if there and value == value]
@@ -143,9 +139,7 @@ EVENTS = st.tuples(st.integers(0, 5), st.booleans(), st.sampled_from([0.1, 0.4, 
     st.sampled_from(["f1", "accuracy", "precision", "roc_auc"]),
     st.booleans(),
 )
-def test_each_row_is_what_predictions_and_series_say_of_the_pane(
-    events: list[tuple[int, bool, float]], name: str, slicewise: bool
-) -> None:
+def test_each_row_is_what_predictions_and_series_say_of_the_pane(events, name, slicewise):
     known = reference(3)
     ev = se.Evaluator(window=se.Panes("6d", pane="1d"), time_unit="s", slices=["k"])
     for day, label, score in sorted(events):

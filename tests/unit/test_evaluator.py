@@ -1,10 +1,13 @@
-"""The evaluator's public interface: values, reasons, errors, files."""
+"""The evaluator's public interface: values, reasons, errors, files, representations."""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import importlib
 import math
 import pickle
+import pkgutil
 import re
 import sys
 from typing import Any
@@ -18,7 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
+import streameval.evaluator
 from streameval.errors import OptionError
+from streameval.metrics import Metric
+from streameval.uncertainty.paired import PairedRequest
 
 Y = [True, False, True, False, True]
 S = [0.9, 0.4, 0.35, 0.1, 0.8]
@@ -54,14 +60,6 @@ def test_labels_of_another_kind_are_shown_with_a_remedy() -> None:
     ):
         with pytest.raises(se.InputError, match=re.escape(message)):
             se.Evaluator().update_many(y_true, y_pred)
-
-
-def test_minus_zero_is_zero() -> None:
-    left, right = se.Evaluator(), se.Evaluator()
-    left.update_many([1, 0], score=[-0.0, 0.0])
-    right.update_many([0, 1], score=[-0.0, 0.0])
-    assert left["roc_auc"] == 0.5
-    assert left.to_bytes() == right.to_bytes()
 
 
 def test_a_metric_of_a_state_without_events_is_refused() -> None:
@@ -166,16 +164,6 @@ def test_report_renders_hostile_labels_harmlessly() -> None:
     assert "\n" not in str(ev.report(["precision_macro"])).splitlines()[1]
 
 
-def test_classes_are_left_out_only_where_no_number_stands_in() -> None:
-    rows = {}
-    for undefined in (None, 0.0):
-        ev = se.Evaluator(task="multiclass", undefined=undefined)
-        ev.update("cat", "dog")
-        (rows[undefined],) = ev.report(["recall_macro"])
-    assert "dog" in rows[None].reason
-    assert rows[0.0].reason == ""
-
-
 def frames(columns: dict[Any, Any]) -> dict[str, Any]:
     """The same columns in everything that names them."""
     made: dict[str, Any] = {"dict": columns, "pandas": pd.DataFrame(columns)}
@@ -192,9 +180,7 @@ def frames(columns: dict[Any, Any]) -> dict[str, Any]:
     st.permutations(range(4)),
     st.sampled_from([["ant", "bee", "cow", "dog"], [0, 1, 2, 3], [7, -1, 30, 4]]),
 )
-def test_columns_of_probabilities_are_taken_by_name(
-    seed: int, order: list[int], labels: list[Any]
-) -> None:
+def test_columns_of_probabilities_are_taken_by_name(seed, order, labels):
     rng = np.random.default_rng(seed)
     matrix = rng.dirichlet(np.ones(4), 30)
     y_true = [labels[place] for place in rng.integers(0, 4, 30)]
@@ -330,3 +316,58 @@ def test_a_second_read_looks_nothing_up(options: dict[str, Any], weight: float) 
             finally:
                 sys.setprofile(None)
     assert not {"shortcut", "find", "bind"} & called
+
+
+# What they print ---------------------------------------------------------------------------
+
+
+NUMBERS = {
+    kind
+    for module in pkgutil.iter_modules(streameval.evaluator.__path__, "streameval.evaluator.")
+    for kind in vars(importlib.import_module(module.name)).values()
+    if isinstance(kind, type)
+    and dataclasses.is_dataclass(kind)
+    # Levels and rates are options.
+    and {f.name for f in dataclasses.fields(kind) if f.type == "float"} - {"level", "rate"}
+} - {Metric, PairedRequest}
+"""Results with a number that may be undefined."""
+
+
+def test_results_with_undefined_values_are_equal() -> None:
+    """On every Python, and after a pickle: a dataclass's own ``==`` is of values since 3.13."""
+    assert {"Difference", "Change", "Bounds"} <= {kind.__name__ for kind in NUMBERS}
+    for kind in NUMBERS:
+        for name in (field.name for field in dataclasses.fields(kind)):
+            values = dict.fromkeys((field.name for field in dataclasses.fields(kind)), 0.5)
+            one, two = (kind(**{**values, name: float("nan")}) for _ in range(2))
+            assert one == two
+            assert hash(one) == hash(two)
+            assert one != kind(**values)
+            assert one != tuple(values.values())
+
+
+def test_evaluators_print_what_they_are_of_and_hold() -> None:
+    empty = se.Evaluator("multiclass")
+    assert repr(empty).endswith("0 events>")
+    assert "0 events" in empty._repr_html_()
+    ev = se.Evaluator(window=se.Last(100), slices=("c",), positive="<b>", metrics=["roc_auc", "f1"])
+    ev.update_many(["<b>", "x"], score=[0.9, 0.1], slices={"c": ["p", "q"]})
+    assert repr(ev) == (
+        "<Evaluator: binary, positive '<b>', window last (n 100), 2 events; 2 slices; "
+        "f1 1, roc_auc 1>"
+    )
+    assert "<b>" not in ev._repr_html_()
+    assert all("1 events" in repr(view) for view in ev.slices().values())
+    one_class = se.Evaluator(metrics=["roc_auc"]).update(True, score=0.5)
+    assert repr(one_class).endswith("1 events; roc_auc nan>")
+    assert "roc_auc" not in repr(se.Evaluator().update(True, True))
+
+
+def test_counts_print_their_matrix() -> None:
+    counts = se.ConfusionCounts.from_matrix([[2**70, 0], [1, 4]], ["<b>", "a\n"])
+    assert str(counts).splitlines()[1].split() == ["<b>", str(2**70), "0"]
+    assert str(counts).splitlines()[2].split() == [r"a\n", "1", "4"]
+    assert "&lt;b&gt;" in counts._repr_html_()
+    many = se.ConfusionCounts()
+    many.update_many(range(23), range(23))
+    assert str(many).endswith("\n3 more classes are not shown; to_array() has all")

@@ -293,29 +293,11 @@ def test_losses_of_several_classes_are_sums_over_columns_of_loss_times_rate() ->
         assert predictions.expected(name, known).value == pytest.approx(value, rel=1e-9)
 
 
-def test_losses_of_several_classes_cover_the_later_value_and_merge() -> None:
-    """Intervals are at least as wide as need be: of 15 streams 0.75 are expected to fail."""
-    rng = np.random.default_rng(6)
-    hits = {"log_loss": 0, "brier_score": 0}
-    for scale, power in ((1.0, 1.0), (1.3, 0.6), (1.3, 1.4)) * 5:
-        known = class_scores(*class_stream(rng, 800, power=power))
-        label, p = class_stream(rng, 500, scale, power)
-        later = class_scores(label, p)
-        now = se.merge([class_predictions(p[n::2]) for n in range(2)])
-        for name in hits:
-            found = now.expected(name, known)
-            hits[name] += found.low <= later[name] <= found.high
-            assert found.high - found.low < 0.6 * found.value
-    assert min(hits.values()) >= 12, hits
-
-
 @pytest.mark.parametrize(
     ("scale", "power", "noted"),
     [(1.0, 1.5, False), (1.33, 1.0, False), (1.33, 1.5, True), (1.33, 0.6, True)],
 )
-def test_a_loss_has_a_reason_where_the_rates_of_the_classes_do_not_add_up(
-    scale: float, power: float, noted: bool
-) -> None:
+def test_a_loss_has_a_reason_where_the_rates_of_the_classes_do_not_add_up(scale, power, noted):
     """Badly calibrated probabilities, in another mixture: a class's rate depends on the others."""
     rng = np.random.default_rng(8)
     known = class_stream(rng, 5_000, power=power, classes=10)

@@ -198,9 +198,7 @@ counts = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.ju
 
 
 @given(counts, counts)
-def test_two_groups_are_newcombes_difference_and_donner_and_zous_ratio(
-    first: tuple[int, int], second: tuple[int, int]
-) -> None:
+def test_two_groups_are_newcombes_difference_and_donner_and_zous_ratio(first, second):
     a, b = share(*first), share(*second)
     one = difference(a, b)
     low, high = max(0.0, one.low, -one.high), max(one.high, -one.low)

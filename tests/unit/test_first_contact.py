@@ -160,9 +160,7 @@ def frames() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_tables_are_data_frames_of_what_is_loaded(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_are_data_frames_of_what_is_loaded(library, monkeypatch):
     module = pytest.importorskip(library)
     for other in {"pandas", "polars"} - {library}:
         monkeypatch.delitem(sys.modules, other, raising=False)

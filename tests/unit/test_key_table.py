@@ -194,9 +194,7 @@ CELLS = st.one_of(
     st.integers(1, 100_000),
     st.booleans(),
 )
-def test_packed_entries_are_those_of_the_rules(
-    rows: list[tuple[str, int, float | None, Any, Any]], partition: int, complete: bool
-) -> None:
+def test_packed_entries_are_those_of_the_rules(rows, partition, complete):
     table = native(True, False)
     keys, times, scores, slices, given_labels = (list(column) for column in zip(*rows, strict=True))
     labels = ["x" if label is None else label for label in given_labels] if complete else None

@@ -65,9 +65,7 @@ def _steps_of_ci(steps: str) -> subprocess.CompletedProcess[str]:
     ],
     ids=["fails", "is-missing", "hangs-at-the-end", "is-killed"],
 )
-def test_a_step_of_ci_that_fails_or_hangs_fails_it_and_leaves_the_others(
-    step: str, said: str
-) -> None:
+def test_a_step_of_ci_that_fails_or_hangs_fails_it_and_leaves_the_others(step, said):
     done = _steps_of_ci(f"{step}\nSECONDS=0\nstep 60 echo two")
     assert done.returncode == 1
     assert done.stdout.startswith("two\n")
@@ -128,9 +126,7 @@ def _divide(number: int) -> Row:
     raise ZeroDivisionError(f"{number} / 0")
 
 
-def test_a_row_that_fails_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_that_fails_leaves_the_others(monkeypatch, capsys):
     parts = [("One section", [partial(_divide, 7), _row])]
     monkeypatch.setattr(run, "sections", lambda quick: iter(parts))
     monkeypatch.setattr("sys.argv", ["run", "--only", "one"])

@@ -316,9 +316,7 @@ def test_a_whole_event_is_put_back_where_the_new_state_refuses(limited: None) ->
     se.backend() != "native", reason="NOT TESTED: compiled code, of which none was built"
 )
 @pytest.mark.parametrize("window", [None, se.Last(3), se.Panes("1h")], ids=repr)
-def test_states_of_ones_own_keep_the_fast_path_of_the_others(
-    limited: None, window: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_of_ones_own_keep_the_fast_path_of_the_others(limited, window, monkeypatch):
     ev, twin = (opened(window, "binary") for _ in range(2))
     twin._fast = False
     checked: list[Any] = []

@@ -1,4 +1,4 @@
-"""Panes: event time, the watermark, late events, the series, what is retained; columns of all."""
+"""Panes: event time, the watermark, late events, the series, what is retained; frozen ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, MetricError
+from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import time_buckets
+from streameval.windows.time_buckets import freeze, thaw
 from tests.support.laws import assert_same
 from tests.support.window_model import binary_stream, columns
 
@@ -25,21 +27,6 @@ HOUR = 1_700_002_800  # a whole hour
 def opened(**options: Any) -> se.Evaluator:
     window = se.Panes("1h", "10m", "20m", **options.pop("panes", {}))
     return se.Evaluator(window=window, time_unit="s", **options)
-
-
-def test_a_late_event_changes_the_answer_and_a_later_one_only_a_count() -> None:
-    ev = opened()
-    ev.update(True, True, event_time=HOUR)
-    ev.update(True, True, event_time=HOUR + 1500)
-    assert (ev["accuracy"], ev.arrivals["on_time"]) == (1.0, 2)
-    ev.update(True, False, event_time=HOUR + 100)  # its pane ended 900 s ago
-    assert ev["accuracy"] == 2 / 3
-    assert ev.arrivals == {"on_time": 2, "late_kept": 1, "late_dropped": 0}
-    # The borders to the second: a pane's end at the watermark is too late.
-    for newest, kept, dropped in ((1799, 2, 0), (1800, 2, 1)):
-        ev.update(True, True, event_time=HOUR + newest)
-        ev.update(True, False, event_time=HOUR + 599)
-        assert (ev.arrivals["late_kept"], ev.arrivals["late_dropped"]) == (kept, dropped)
 
 
 def test_the_series_shows_every_pane() -> None:
@@ -115,23 +102,6 @@ def test_the_window_before_is_of_its_own_panes() -> None:
         se.Evaluator().total.before(1)
     empty = se.Evaluator(window=se.Panes("20m"), time_unit="s").total.before(1)
     assert empty.report(["accuracy"]).rows[0].support == 0
-
-
-@pytest.mark.parametrize(
-    "spec", [se.Panes("40s", "10s", "25s", "70s"), se.Panes("7s"), se.Fading("1s")], ids=repr
-)
-@pytest.mark.parametrize("batches", [[[90, 20], [0, 60], [-100, 91]], [[120, 150, 155]]])
-def test_columns_arrive_as_their_events(spec: Any, batches: list[list[int]]) -> None:
-    one, many = (se.Evaluator(window=spec, time_unit="s") for _ in range(2))
-    for seconds in batches:
-        times, labels = [10**9 + second for second in seconds], [n % 3 == 0 for n in seconds]
-        for label, time in zip(labels, times, strict=True):
-            one.update(label, True, event_time=time)
-        many.update_many(labels, [True] * len(times), event_time=times)
-    assert many.arrivals == one.arrivals
-    assert many.to_bytes() == one.to_bytes()
-    assert se.from_bytes(many.to_bytes()).arrivals == one.arrivals
-    many._check()
 
 
 # When time advances to the next pane, a window adds and evicts panes exactly ----------------
@@ -231,9 +201,7 @@ def turnovers(ev: se.Evaluator, panes: range, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["delta", "many"])
 @pytest.mark.parametrize("panes", [6, 24])
-def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
-    operations: Counter[str], panes: int, way: str
-) -> None:
+def test_a_turnover_costs_the_same_whatever_the_number_of_panes(operations, panes, way):
     window = se.Panes(f"{10 * panes}s", pane="10s")
     ev = se.Evaluator(window=window, slices=("country",), time_unit="s")
     turnovers(ev, range(panes + 3), way)
@@ -285,3 +253,29 @@ def test_a_batch_that_leaves_the_merge_no_room_is_counted_whole() -> None:
     panes = [len(one["window"]["panes"]) for one in ev.to_state()["slices"]]
     assert panes == [1, 1]
     assert ev.arrivals["on_time"] == 520
+
+
+# Frozen panes ------------------------------------------------------------------------------
+
+
+# That panes thaw to what was frozen, of every task and weight: tests/unit/test_golden_states.py and
+# the oracle of windows.
+
+
+@pytest.mark.skipif(
+    compiled("streameval.states.native.batch_partition") is None,
+    reason="the bytes of compiled code",
+)
+@pytest.mark.parametrize("states", [["confusion"], ["index"], ["confusion", "index"]])
+@pytest.mark.parametrize(("weight", "width"), [(1, 1), (300, 2), (2**20, 4), (2**52, 8)])
+def test_a_pane_of_scores_is_packed(states: list[str], weight: int, width: int) -> None:
+    state_set = StateSet(StatePlan.for_states("binary", states))
+    for item in binary_stream(50, seed=2):
+        state_set.update(item.y_true, int(item.score >= 0.5), item.score, weight)
+    data = freeze(state_set)
+    scores = state_set.index.distinct if "index" in states else 0
+    assert len(data) <= 48 + (8 + 2 * width) * scores
+    again = thaw(data, state_set.plan)
+    assert_same(again.to_state(), state_set.to_state())
+    again._check()
+    assert freeze(again) == data

@@ -23,9 +23,7 @@ SCORES = st.one_of(st.sampled_from([0.0, 0.1, 0.2, 0.7, 1.0]), st.floats(-1e6, 1
     st.lists(st.tuples(SCORES, st.integers(1, 3)), min_size=1, max_size=40),
     st.one_of(st.floats(0, 1), st.sampled_from([0, 0.1, 0.2, 0.5, 0.7, 1])),
 )
-def test_the_numbers_are_those_of_the_repeated_scores(
-    events: list[tuple[float, int]], q: float
-) -> None:
+def test_the_numbers_are_those_of_the_repeated_scores(events, q):
     scores, weights = map(list, zip(*events, strict=True))
     p = se.Predictions().update_many(score=scores, weight=weights)
     each = sorted(np.repeat(scores, weights).tolist())

@@ -45,9 +45,7 @@ def columns(*events: dict[str, Any]) -> dict[str, Any]:
     ("task", "sliced", "read"),
     [("binary", False, "total"), ("multiclass", True, "total"), ("binary", True, "slice")],
 )
-def test_a_pane_that_would_overflow_the_merge_of_panes_is_refused(
-    task: str, sliced: bool, read: str
-) -> None:
+def test_a_pane_that_would_overflow_the_merge_of_panes_is_refused(task, sliced, read):
     window, slices = se.Panes("4h", pane="1h", lateness="4h"), ("k",) if sliced else ()
     ev = se.Evaluator(task, window=window, time_unit="s", slices=slices)  # type: ignore[arg-type]
     given = GIVEN[task] | ({"slices": {"k": "x"}} if sliced else {})

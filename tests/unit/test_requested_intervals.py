@@ -5,13 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 import streameval as se
 from streameval.errors import StateError
 from streameval.states.state_set import StateSet
-from tests.support.window_model import Model, batches, binary_stream, class_stream, columns, plain
 
 
 def current(evaluator: se.Evaluator) -> StateSet:
@@ -58,45 +56,6 @@ def test_states_are_kept_on_request_only() -> None:
     data["options"]["intervals"] = False
     with pytest.raises(StateError, match=r"options.intervals: expected True or no such key"):
         se.Evaluator.from_state(data)
-
-
-KEPT: list[tuple[str, list[str] | None, Any]] = [
-    ("binary", None, None),
-    ("multiclass", ["log_loss"], se.Last(25)),
-    ("binary", ["log_loss"], se.Panes("1h", "10m", "20m")),
-    ("multiclass", None, se.Panes("1h", "10m", "20m")),
-    ("binary", None, se.Fading("30m")),
-    ("binary", None, se.Fading(33)),
-    ("multiclass", ["log_loss"], se.Fading("30m")),
-]
-
-
-@pytest.mark.parametrize(("task", "metrics", "window"), KEPT, ids=repr)
-def test_every_window_keeps_them(task: Any, metrics: Any, window: Any) -> None:
-    options: dict[str, Any] = {"task": task, "metrics": metrics, "intervals": True}
-    one, many = (se.Evaluator(window=window, time_unit="s", **options) for _ in range(2))
-    model = Model(window)
-    items = (binary_stream if task == "binary" else class_stream)(150, seed=6)
-    for run in batches(items, np.random.default_rng(1), 60):
-        for item in run:
-            one.update(**item.arguments(timed=True))
-            model.add(item)
-        many.update_many(**columns(run, timed=True))
-        found = one.interval("log_loss")
-        assert found == many.interval("log_loss")
-        inside = model.inside() if window is not None else [(item, 1) for item in model.items]
-        if isinstance(window, se.Fading):
-            weights = [weight for _, weight in inside]
-            direct = sum(weights) ** 2 / sum(weight * weight for weight in weights)
-            state = "class_probability" if task == "multiclass" else "index"
-            assert current(one).effective_size(state) == pytest.approx(direct, rel=1e-9)
-        else:
-            literal = plain(task, inside, metrics=metrics, intervals=True)
-            assert found == literal.interval("log_loss")
-    assert found.defined
-    assert one.to_bytes() == many.to_bytes()
-    assert se.from_bytes(one.to_bytes()).interval("log_loss") == found
-    one._check()
 
 
 def test_a_report_has_the_intervals_of_parameters_that_are_labels() -> None:

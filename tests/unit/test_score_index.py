@@ -1,16 +1,22 @@
-"""The score index against a double loop and scikit-learn, and its errors."""
+"""The score index against a double loop; its errors; its groups in blocks of any size."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streameval as se
 from streameval.errors import InputError
+from streameval.metrics.cut_points import fbeta_cut
+from streameval.metrics.thresholds import threshold_blocks, threshold_counts
+from streameval.states.moments import ScoreMoments
+from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking import score_groups
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.ranking.weights import count_at_or_below
 from streameval.states.score_index import ScoreIndex
@@ -99,20 +105,6 @@ def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
         index._check()
 
 
-def test_columns_may_be_of_any_kind():
-    expected = ReferenceScoreIndex([(True, 0.5), (False, 0.25), (True, 0.0)])
-    positives = ([1, 0, 1], np.array([1, 0, 1], dtype=np.int8), pd.Series([True, False, True]),
-                 [np.True_, 0, 1])  # fmt: skip
-    scores = ([0.5, 0.25, -0.0], np.array([0.5, 0.25, 0], dtype=np.float32),
-              pd.Series([0.5, 0.25, 0.0]), (0.5, 0.25, 0))  # fmt: skip
-    for positive, score in zip(positives, scores, strict=True):
-        index, single = ReferenceScoreIndex(), ReferenceScoreIndex()
-        index.update_many(positive, score)
-        for event in zip(positive, score, strict=True):
-            single.update(*event)
-        assert index == single == expected
-
-
 def test_the_arrays_that_were_given_are_left_alone():
     score = np.random.default_rng(0).random(20_000)
     positive, kept = score > 0.5, score.copy()
@@ -125,3 +117,85 @@ def test_the_arrays_that_were_given_are_left_alone():
     np.testing.assert_array_equal(index.groups().scores, np.sort(kept))
     with pytest.raises(ValueError, match="read-only"):
         index.groups().scores[0] = 1.0
+
+
+# Groups in blocks --------------------------------------------------------------------------
+
+
+EVENTS = st.lists(
+    st.tuples(st.booleans(), st.sampled_from([n / 16 for n in range(17)])), max_size=60
+)
+
+
+def cut_into(monkeypatch: pytest.MonkeyPatch, groups: int) -> None:
+    monkeypatch.setattr(score_groups, "GROUPS_AT_ONCE", groups)
+    if se.backend() == "native":
+        from streameval.states.ranking import compiled_index
+
+        monkeypatch.setattr(compiled_index, "GROUPS_AT_ONCE", groups)
+
+
+def filled(kind: Any, count: int, weight: str = "none") -> Any:
+    rng = np.random.default_rng(3)
+    positive = rng.random(count) < 0.3
+    # The highest scores are of positives only.
+    score = (rng.random(count) + 0.5 * positive).round(4)
+    index = kind()
+    weights = {"none": None, "whole": rng.integers(1, 400, count), "float": rng.random(count) + 0.1}
+    index.update_many(positive, score, weights[weight])
+    return index
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("weight", "most"), [("none", 1), ("whole", 700), ("float", 1 << 16)])
+def test_blocks_of_many_leaves(kind, weight, most, monkeypatch):
+    cut_into(monkeypatch, most)
+    index = filled(kind, 2_000 if most == 1 else 10_000, weight)
+    for descending in (False, True):
+        blocks = list(index.group_blocks(descending=descending))
+        assert all(0 < len(block.scores) <= 2 * most for block in blocks)
+        for place, column in enumerate(index.groups()):
+            parts = [block[place] for block in blocks][:: -1 if descending else 1]
+            joined = np.concatenate(parts)
+            assert (joined.dtype, joined.tobytes()) == (column.dtype, column.tobytes())
+            assert not any(part.flags.writeable for part in parts)
+
+
+@pytest.mark.parametrize("weight", ["none", "whole", "float"])
+def test_what_is_summed_does_not_depend_on_the_cut(weight, monkeypatch):
+    index = filled(se.ScoreIndex, 5_000, weight)
+    read = (
+        lambda: se.metrics.average_precision(index).hex(),
+        lambda: ScoreMoments.from_blocks(index.group_blocks()),
+        lambda: ProbabilitySums.from_blocks(index.group_blocks()),
+    )
+    whole = [one() for one in read[: 2 if weight == "float" else 3]]
+    cut_into(monkeypatch, 90)
+    assert len(list(index.group_blocks())) > 20
+    assert [one() for one in read[: len(whole)]] == whole
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(EVENTS, st.sampled_from([0, 0.5, 1, 2]), st.sampled_from([[1], [1, 2, 3], [0.5]]))
+def test_the_highest_f_beta_of_blocks_is_that_of_all_groups(kind, events, beta, weights):
+    index = kind()
+    for number, event in enumerate(events):
+        index.update(*event, weights[number % len(weights)])
+    whole = threshold_counts(index.groups())
+    with pytest.MonkeyPatch.context() as patch:
+        cut_into(patch, 3)
+        blocks = list(threshold_blocks(index))
+        cut = fbeta_cut(index, beta)
+    for name in ("threshold", "tp", "fp") if events else ():
+        joined = np.concatenate([getattr(block, name) for block in blocks])
+        assert np.array_equal(joined, getattr(whole, name)), name
+    if not index.positives:
+        assert cut.reason
+        return
+    square = beta**2
+    over, under = (1 + square) * whole.tp, square * whole.positives + whole.tp + whole.fp
+    # Nothing is predicted positive above all scores, which with a beta of 0 is no precision.
+    values = np.minimum(over / np.where(under, under, 1), 1.0)
+    row = int(np.argmax(values))
+    assert (cut.threshold, cut.tp, cut.fp) == (whole.threshold[row], whole.tp[row], whole.fp[row])
+    assert cut.value == values[row]

@@ -228,9 +228,7 @@ SQUARES = {
         for n, bad in enumerate(row.bad)
     ],
 )
-def test_a_bad_event_is_refused_and_nothing_counted(
-    row: Row, event: tuple[Any, ...], message: str
-) -> None:
+def test_a_bad_event_is_refused_and_nothing_counted(row, event, message):
     state, halves = row.state(), row.state()
     halves.update(*row.counted[0][:2], *([0.5] if len(row.counted[0]) > 1 else []))
     before, fractions = state.to_state(), halves.to_state()
@@ -314,9 +312,7 @@ def fed(kind: type, *event: Any) -> Any:
         *((name, lambda: None, "expected .*, got None") for name in ROWS if "joint" not in name),
     ],
 )
-def test_states_merge_with_their_like_only(
-    name: str, make: Callable[[], Any], message: str
-) -> None:
+def test_states_merge_with_their_like_only(name, make, message):
     state = ROWS[name].state()
     before, other = state.to_state(), make()
     with pytest.raises(StateError, match=message):
@@ -340,6 +336,16 @@ def test_a_damaged_form_is_refused(name: str) -> None:
     for form in ([], None):
         with pytest.raises(StateError, match="expected a dictionary, got "):
             kind.from_state(form)
+
+
+def test_a_form_of_fractions_is_refused_what_it_would_write_otherwise() -> None:
+    sums = ProbabilitySums(2)
+    sums.update_many([True, False], [0.5, 0.25], [0.5, 1])
+    data = sums.to_state()
+    assert ProbabilitySums.from_state(data).to_state() == data
+    for value in (-0.0, math.nan, math.inf, 0):
+        with pytest.raises(StateError, match=r"probability\.outside: expected a finite"):
+            ProbabilitySums.from_state({**data, "outside": value})
 
 
 def test_bins_and_labels_out_of_range_are_refused() -> None:
@@ -432,9 +438,7 @@ def test_check_many_says_what_a_binary_batch_would_refuse(rows: list[Any], weigh
         ({"task": "multiclass", "intervals": True}, "class_scores", "class_probability"),
     ],
 )
-def test_states_of_one_set_count_the_same_events(
-    options: dict[str, Any], name: str, other: str
-) -> None:
+def test_states_of_one_set_count_the_same_events(options, name, other):
     few, many = se.Evaluator(**options), se.Evaluator(**options)
     for ev, events in ((few, 2), (many, 5)):
         share = np.arange(events) / 8

@@ -100,9 +100,7 @@ def outcome(read: Callable[[se.Evaluator], Any], ev: se.Evaluator) -> Any:
         ("fractions", "binary", False),
     ],
 )  # fmt: skip
-def test_reads_beside_a_writer_see_whole_events_and_change_nothing(
-    window: str, task: Any, sliced: bool
-) -> None:
+def test_reads_beside_a_writer_see_whole_events_and_change_nothing(window, task, sliced):
     """What is read beside a writer is a value after some event; in the end nothing differs."""
     events = binary_events() if task == "binary" else class_events()
     spec = WINDOWS[window]

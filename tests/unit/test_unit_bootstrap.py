@@ -92,9 +92,7 @@ def test_draws_are_the_inverse_of_the_distribution_in_64_bits() -> None:
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(max_examples=5)
 @given(rows=events)
-def test_a_replicate_is_an_evaluator_of_the_weighted_events(
-    window: str, rows: list[dict[str, Any]]
-) -> None:
+def test_a_replicate_is_an_evaluator_of_the_weighted_events(window, rows):
     ev = counted(window, rows)
     plain = evaluator(window, bootstrap=None)
     for row in rows:
@@ -146,9 +144,7 @@ def drawn(
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(max_examples=3)
 @given(rows=events.filter(bool), cut=st.integers(0, 8))
-def test_event_batch_merge_and_bytes_are_one_state(
-    window: str, rows: list[dict[str, Any]], cut: int
-) -> None:
+def test_event_batch_merge_and_bytes_are_one_state(window, rows, cut):
     expected = counted(window, rows)
     batch = evaluator(window)
     for part in (rows[:cut], rows[cut:]):

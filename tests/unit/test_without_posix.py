@@ -1,4 +1,4 @@
-"""What works on a system without POSIX, such as Windows: all but the commands of a long run.
+"""What works without POSIX, as on Windows: all but the commands of a long run; and without a lock.
 
 Its modules and functions are removed in another process, as Windows does not have them.
 """
@@ -6,9 +6,12 @@ Its modules and functions are removed in another process, as Windows does not ha
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import streameval
 from streameval.cli.app import COMMANDS, POSIX_COMMANDS
@@ -84,3 +87,28 @@ def test_the_library_works_and_commands_of_a_long_run_are_refused(tmp_path: Path
     listed = {line.split()[0] for line in usage.splitlines() if line.startswith("  ")}
     assert set(COMMANDS) - POSIX_COMMANDS <= listed
     assert not POSIX_COMMANDS & listed
+
+
+# What a free-threaded Python answers: none is fetched for the tests.
+CODE = """
+import sys
+
+import pytest
+sys._is_gil_enabled = lambda: {locked}
+import streameval
+print(streameval.backend())
+"""
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_an_interpreter_without_its_lock_is_refused_with_the_remedy(locked: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(locked=locked)],
+        env={**os.environ, "STREAMEVAL_BACKEND": "portable"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0, done.stdout) == (locked, "portable\n" if locked else "")
+    said = done.stderr.splitlines()[-1:]
+    assert locked or ("needs the interpreter's lock" in said[0] and "PYTHON_GIL=1" in said[0])
