@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 import typer.main
 
-from streameval.cli.help import usage_error, width, with_groups
+from streameval.cli.help import manual, usage_error, width, with_groups
 from streameval.cli.output import exit_code
 from streameval.cli.streams import BAD_INPUT, FAILURE, INTERRUPTED, say, write, write_version
 from streameval.errors import InputError, MetricError, StreamevalError
@@ -25,7 +25,7 @@ from streameval.errors import InputError, MetricError, StreamevalError
 COMMANDS = {
     "evaluate": ("evaluate", "evaluate"),
     "compare": ("compare", "compare"),
-    "predictions": ("predictions", "predictions"),
+    "predictions": ("evaluate", "predictions"),
     "drift": ("drift", "drift"),
     "merge": ("states", "merge"),
     "report": ("states", "report"),
@@ -116,8 +116,6 @@ def _print_version(wanted: bool) -> None:
 
 def _print_manual(wanted: bool) -> None:
     if wanted:
-        from streameval.cli.manual import manual
-
         write(manual(typer.main.get_command(app_of(COMMANDS))))
         raise typer.Exit
 

@@ -31,7 +31,6 @@ def meant_columns(
 
     Raises InputError where a column is missing, or several are as likely; a guess is printed.
     """
-    labelled = "y_true" in given
     predicted = any(given[name] for name in given if name != "y_true")
     columns = None
     # What cannot be read is refused where it is read, unless a name depends on it.
@@ -39,7 +38,7 @@ def meant_columns(
         columns = column_names(source)
     named = dict(given)
     found = {name: _candidates(name, columns or ()) for name in given}
-    if labelled and not given["y_true"]:
+    if "y_true" in given and not given["y_true"]:
         taken = {path for path in given.values() if path}
         named["y_true"] = _only([name for name in found["y_true"] if name not in taken])
         if columns is None or predicted:
@@ -53,9 +52,9 @@ def meant_columns(
     named |= {name: _only(likely[name]) for name in ("y_pred", "score") if name in likely}
     if not named["y_pred"] and not named.get("score") and "proba" in likely:
         named["proba"] = _only(likely["proba"])
-    lacking = _lacking(named, found, labelled=labelled)
+    lacking = _lacking(named, found)
     if lacking:
-        raise _unclear(source, columns, lacking, named, likely, labelled=labelled)
+        raise _unclear(source, columns, lacking, named, likely)
     _say(named, given)
     return named
 
@@ -77,12 +76,10 @@ def _only(names: Sequence[str]) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _lacking(
-    named: Mapping[str, str | None], found: Mapping[str, list[str]], *, labelled: bool
-) -> str:
+def _lacking(named: Mapping[str, str | None], found: Mapping[str, list[str]]) -> str:
     """What is not known, in words; empty where everything is."""
     parts = []
-    if labelled and not named["y_true"]:
+    if "y_true" in named and not named["y_true"]:
         parts.append(_words("the true label", found["y_true"]))
     if not any(named[name] for name in named if name != "y_true"):
         several = [column for name in named if name != "y_true" for column in found[name]]
@@ -100,8 +97,6 @@ def _unclear(
     lacking: str,
     named: Mapping[str, str | None],
     likely: Mapping[str, Sequence[str]],
-    *,
-    labelled: bool,
 ) -> InputError:
     chosen = {name: column for name, column in named.items() if column and name != "y_true"}
     if not chosen:
@@ -113,7 +108,7 @@ def _unclear(
     true = true or next(iter(others), "COLUMN")
     default = "score" if "score" in likely else "y_pred"
     chosen = chosen or {default: next((one for one in reversed(others) if one != true), "COLUMN")}
-    fields = {**({"y_true": true} if labelled else {}), **chosen}
+    fields = {**({"y_true": true} if "y_true" in named else {}), **chosen}
     options = " ".join(f"--{name.replace('_', '-')} {one}" for name, one in fields.items())
     of_labels = "--y-pred is for predicted labels, --proba for probabilities"
     more = f", … ({len(columns)})" if len(columns) > _LISTED else ""

@@ -24,7 +24,7 @@ from streameval.cli.options import (
     rare,
 )
 from streameval.cli.output import Format, say
-from streameval.cli.pictures import checked_page
+from streameval.cli.pictures import checked_files
 from streameval.cli.result import comparison_result, write_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
@@ -99,7 +99,7 @@ def compare(
         )
     skip = counting.skip
     names = options.metric_names(metrics)
-    pictures = checked_page(report_file)
+    pictures = checked_files((), report_file)
     spec = evaluated.spec(
         reading,
         models=models,

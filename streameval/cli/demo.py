@@ -34,8 +34,7 @@ def demo(
     ] = "7200",
     days: Annotated[int | None, typer.Option(help="Days to replay; all by default.")] = None,
     stop_after: Annotated[
-        str | None,
-        typer.Option("--for", metavar="DURATION", help='Duration, such as "30s".'),
+        str | None, typer.Option("--for", metavar="DURATION", help='Duration, such as "30s".')
     ] = None,
     port: Annotated[
         int | None,

@@ -12,7 +12,7 @@ import typer
 from streameval.cli import options
 from streameval.cli.output import Format, Section
 from streameval.cli.page import page, write_as
-from streameval.cli.pictures import checked_files, checked_page, figure_of
+from streameval.cli.pictures import checked_files, figure_of
 from streameval.cli.streams import FAILURE, say
 from streameval.errors import InputError, MetricError
 from streameval.evaluator.comparison import Comparison, load_any
@@ -57,7 +57,7 @@ def drift(
     states have are flagged at a rate of false discoveries of 0.05.
     """
     files = [] if plot is None else [("drift", plot)]
-    pictures = replace(checked_files(files), page=checked_page(report_file).page)
+    pictures = checked_files(files, report_file)
     states = _opened(now), _opened(reference)
     method = "anytime" if anytime else "auto"
     found: dict[str, Drift] = {}

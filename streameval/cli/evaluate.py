@@ -1,4 +1,4 @@
-"""``streameval evaluate``: predictions in files, metrics out."""
+"""``streameval evaluate`` and ``predictions``: predictions in files, metrics out."""
 
 from __future__ import annotations
 
@@ -83,6 +83,24 @@ class Predictions:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFree:
+    """The options of predictions without true labels."""
+
+    y_pred: str | None = of_field("Predicted label.")
+    score: str | None = of_field("Score of the positive label.")
+    proba: str | None = of_field("Probabilities, written as for `evaluate`.")
+    threshold: float | None = of_task(
+        "Smallest score predicted positive; 0.5 by default.", metavar="NUMBER"
+    )
+    max_scores: int | None = rare(
+        "Most distinct scores kept; all by default.", metavar="N", min=LEAST_SCORES
+    )
+    workers: int | None = rare(
+        "Processes; by default all cores for large files.", metavar="N", min=1, max=1000
+    )
+
+
 def evaluate(
     files: FilesArgument,
     *,
@@ -102,7 +120,6 @@ def evaluate(
     """
     gate = Gate.of(details.fail_if)
     evaluated.check_slices(details.slice_options())
-    skip = counting.skip
     calls = options.metric_calls(metrics)
     everything = calls == options.ALL
     threshold = given.threshold
@@ -178,8 +195,61 @@ def evaluate(
             shown = tuple((name, {}) for name in USUAL_METRICS["report", evaluator.task])
         result = result_of(evaluator, shown, details, chosen=chosen)
         gate.judge(evaluator, **details.judged)
-        write_result(result, format, counter.bad if skip else None, gate)
+        write_result(result, format, counter.bad if counting.skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)
+
+    count_and_report(counter, chunks, sources, write, counting, shard)
+    gate.end()
+
+
+def predictions(
+    files: FilesArgument,
+    *,
+    given: LabelFree,
+    evaluated: Evaluated,
+    metrics: MetricsOption = None,
+    format: FormatOption = Format.TABLE,
+    counting: Counting,
+    details: Details,
+    reading: Reading,
+) -> None:
+    """Report on predictions without true labels.
+
+    Their number, the share of each predicted label, and of scores the mean and quantiles
+    (--metrics score_quantile:q=.9). Where no field is named, those are used whose names say what
+    they are.
+    """
+    gate = Gate.of(details.fail_if)
+    evaluated.check_slices(details.slice_options())
+    calls = options.metric_calls(metrics)
+    sources = reading.sources(files)
+    named = {name: getattr(given, name) for name in ("y_pred", "score", "proba")}
+    predicted = meant_columns(sources[0], named)
+    pictures = checked_pictures(details)
+    spec = evaluated.spec(
+        reading,
+        all_panes=details.series is not None,
+        **predicted,
+        y_true=None,
+        threshold=given.threshold,
+        max_scores=given.max_scores,
+        intervals=details.intervals is not None or gate.needs_intervals,
+        also_kept=(*details.metrics, *gate.metrics),
+    )
+    details.check_window(spec.window)
+    gate.check(spec.slices, add="add")
+    if spec.patterns:
+        spec = spec.with_columns(column_names(sources[0]), sources[0].name)
+    shard = counting.named()
+    count = processes(given.workers, spec, sources)
+    counter, chunks = begun_in_parts(spec, sources, reading, counting, count)
+
+    def write(state: Evaluator | Comparison) -> bool:
+        assert isinstance(state, Evaluator)
+        result = result_of(state, calls, details)
+        gate.judge(state, **details.judged)
+        write_result(result, format, counter.bad if counting.skip else None, gate)
+        return pictures.draw(state, result, files, counter.bad)
 
     count_and_report(counter, chunks, sources, write, counting, shard)
     gate.end()

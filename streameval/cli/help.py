@@ -1,4 +1,4 @@
-"""The help of the commands: options under their headings, in the width of the terminal."""
+"""The help of the commands, as wide as the terminal; the manual page that is made of it; errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from enum import Enum
 from itertools import groupby
 from typing import Any
 
+import typer
+
+from streameval import __version__
 from streameval.cli.options import GROUPS
 from streameval.errors import did_you_mean, shown
 
@@ -148,6 +151,70 @@ def _text(parameter: Any) -> str:
     if hidden or not parameter.show_default:
         return text
     return f"{text} [default: {getattr(default, 'value', default)}]"
+
+
+def manual(command: Any) -> str:
+    """The page in the language of man: section 1."""
+    lines = [
+        f'.TH STREAMEVAL 1 "" "streameval {__version__}" "User Commands"',
+        ".SH NAME",
+        r"streameval \- " + _escaped(command.help.strip().partition("\n")[0].rstrip(".")),
+        ".SH SYNOPSIS",
+        r".B streameval",
+        ".I COMMAND",
+        r"[\fIOPTION\fR]...",
+        ".SH DESCRIPTION",
+        _escaped(command.help),
+        *_man_options(command, ".SH"),
+        ".SH COMMANDS",
+    ]
+    for name, one in _commands(command, "streameval"):
+        lines += [f".SS {_escaped(name)}", _paragraphs(one.help or ""), *_man_options(one, ".PP")]
+        examples = EXAMPLES.get(name.partition(" ")[2], ())
+        if examples:
+            lines += [".PP\nExamples:", *(f".br\n{_escaped(line)}" for line in examples)]
+    lines += [".SH EXIT STATUS", *(f'.IP "{code}" 5\n{words}' for code, words in _CODES.items())]
+    return "\n".join(lines)
+
+
+_CODES = {
+    0: "Done.",
+    1: "A failure: a file cannot be written, or a package is missing.",
+    2: "Bad usage or bad input.",
+    3: "More records were skipped for one reason than are allowed.",
+    4: "A rule of --fail-if failed.",
+    130: "Ended by Ctrl-C.",
+    141: "The reader of the output has closed it.",
+}
+
+
+def _commands(command: Any, prefix: str) -> list[tuple[str, Any]]:
+    found = []
+    for name, one in command.commands.items():
+        full = f"{prefix} {name}"
+        found += _commands(one, full) if hasattr(one, "commands") else [(full, one)]
+    return found
+
+
+def _man_options(command: Any, heading: str) -> list[str]:
+    context = typer.Context(command, info_name=command.name)
+    lines = []
+    for title, rows in groups(command, context):
+        lines.append(f".SH {title.upper()}" if heading == ".SH" else f".PP\n{_escaped(title)}:")
+        for name, text in rows:
+            lines += [".TP", rf"\fB{_escaped(name)}\fR", _escaped(text) or r"\&"]
+    return lines
+
+
+def _paragraphs(text: str) -> str:
+    parts = [" ".join(part.split()) for part in text.strip().split("\n\n")]
+    return "\n.PP\n".join(map(_escaped, parts))
+
+
+def _escaped(text: str) -> str:
+    """Text as man shows it: no line begins with a request, and hyphens stay hyphens."""
+    line = " ".join(text.split()).replace("\\", r"\e").replace("-", r"\-")
+    return rf"\&{line}" if line[:1] in (".", "'") else line
 
 
 def usage_error(error: Any, words: Sequence[str]) -> str:

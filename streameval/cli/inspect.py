@@ -13,12 +13,7 @@ from streameval.cli import options
 from streameval.cli.output import Format, Section
 from streameval.cli.page import write_as
 from streameval.evaluator.changes import describe
-from streameval.evaluator.comparison import (
-    Comparison,
-    evaluation_of,
-    reference_of,
-    unpacked_any,
-)
+from streameval.evaluator.comparison import Comparison, evaluation_of, reference_of, unpacked_any
 from streameval.evaluator.reports import Table
 from streameval.state_files.codec import FORMAT, Unpacked
 from streameval.state_files.provenance import Shard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
@@ -104,12 +104,6 @@ class RepeatFilter(logging.Filter):
             return sum(left_out for _, _, left_out in self._counts.values())
 
 
-_FORMATTERS: Mapping[LogFormat, Callable[[], logging.Formatter]] = {
-    LogFormat.TEXT: lambda: OneLineFormatter("%(asctime)s %(levelname)s %(message)s"),
-    LogFormat.JSON: JsonFormatter,
-}
-
-
 @contextmanager
 def log_to_stderr(
     log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO
@@ -118,7 +112,8 @@ def log_to_stderr(
     # As JSON it holds also the error that ends the block, which is then not written otherwise.
     repeats = RepeatFilter()
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_FORMATTERS[log_format]())
+    as_text = OneLineFormatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(as_text if log_format is LogFormat.TEXT else JsonFormatter())
     handler.addFilter(repeats)
     logger, root = logging.getLogger("streameval"), logging.getLogger()
     before = logger.level

@@ -148,8 +148,7 @@ FailIfOption: TypeAlias = Annotated[
     ),
 ]
 AnytimeOption: TypeAlias = Annotated[
-    bool,
-    option("Intervals that hold however often they are read.", "--anytime", panel=RARE),
+    bool, option("Intervals that hold however often they are read.", "--anytime", panel=RARE)
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
@@ -176,12 +175,7 @@ LevelOption: TypeAlias = Annotated[
 ]
 FormatOption: TypeAlias = Annotated[
     Format,
-    option(
-        "Format of the result; table by default.",
-        "--format",
-        show_default=False,
-        panel=RESULT,
-    ),
+    option("Format of the result; table by default.", "--format", show_default=False, panel=RESULT),
 ]
 SaveOption: TypeAlias = Annotated[
     str | None,
@@ -293,24 +287,18 @@ def parse_threshold(
     number = plain_value(name)
     if not isinstance(number, (str, bool)) and not values:
         return float(number)
-    rule = CUT_POINTS.get(name)
-    taken = [] if rule is None else list(signature(rule).parameters)[1:]
-    params = {name: plain_value(value) for name, value in zip(taken, values, strict=False)}
-    if rule is None or len(values) > len(taken):
+    taken = {rule: list(signature(CUT_POINTS[rule]).parameters)[1:] for rule in CUT_POINTS}
+    if name not in taken or len(values) > len(taken[name]):
+        *forms, last = [":".join([rule, *map(str.upper, keys)]) for rule, keys in taken.items()]
         raise InputError(
             "--threshold",
-            expected=f"a number, or a rule: {_or(map(_rule_form, CUT_POINTS))}",
+            expected=f"a number, or a rule: {', '.join(forms)} or {last}",
             got=shown(text),
             remedy=did_you_mean(name, CUT_POINTS),
         )
-    rule(ScoreIndex(), **params)  # it checks its parameters
+    params = {key: plain_value(one) for key, one in zip(taken[name], values, strict=False)}
+    CUT_POINTS[name](ScoreIndex(), **params)  # it checks its parameters
     return name, params  # type: ignore[return-value]
-
-
-def _rule_form(name: str) -> str:
-    return ":".join(
-        [name, *(key.upper() for key in list(signature(CUT_POINTS[name]).parameters)[1:])]
-    )
 
 
 def plain_value(text: str) -> bool | int | float | str:
@@ -370,11 +358,6 @@ def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
     kind = kinds.kind_of(spec)
     widest = kind.widest if kind is not None and all_panes else None
     return spec if widest is None else widest(spec)
-
-
-def _or(forms: Iterable[str]) -> str:
-    *others, last = forms
-    return f"{', '.join(others)} or {last}"
 
 
 def parse_slices(text: str | None, option: str = "--slice") -> Dimensions | None:

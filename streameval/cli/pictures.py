@@ -29,8 +29,8 @@ _SHORT = {
     "actual": "actual_vs_predicted",
 }
 
-_SECTION = {"confusion": "confusion", "series": "series", "slices": "slices"}
-"""The section of a page that has the picture of a name; all others are curves."""
+_SECTIONS = ("confusion", "series", "slices")
+"""The sections of a page that have the picture of their name; all others are curves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +94,25 @@ class Pictures:
 
 def checked_pictures(details: Details) -> Pictures:
     """The pictures and the page that options name."""
-    found = checked_files([_named(text, details) for text in details.plot or ()])
+    files = [_named(text, details) for text in details.plot or ()]
+    found = checked_files(files, details.report_file)
     ending = f".{details.plot_format or 'png'}"
-    page = checked_page(details.report_file)
     if details.plot_dir is not None:
         _plots().check_picture(f"roc{ending}", "--plot-dir")
         _make_directory(details.plot_dir)
-    return replace(found, page=page.page, directory=details.plot_dir, ending=ending)
+    return replace(found, directory=details.plot_dir, ending=ending)
 
 
-def checked_files(files: Sequence[tuple[str, str]]) -> Pictures:
-    """Pictures by their names and files; errors as of :func:`checked_pictures`."""
+def checked_files(files: Sequence[tuple[str, str]], page: str | None) -> Pictures:
+    """Pictures by their names and files, and the page of ``--report``."""
     for _, path in files:
         _plots().check_picture(path, "--plot")
         check_target(path)
-    return Pictures(files=tuple(files))
+    if page is not None:
+        if not page.endswith((".html", ".htm")):
+            raise InputError("--report", expected="a file name in .html", got=shown(page))
+        check_target(page)
+    return Pictures(files=tuple(files), page=page)
 
 
 def _make_directory(path: str) -> None:
@@ -119,15 +123,6 @@ def _make_directory(path: str) -> None:
         reason = error.strerror or error
         raise TargetError(f"{path}: the directory cannot be made: {reason}") from None
     check_target(os.path.join(path, "roc"))
-
-
-def checked_page(path: str | None) -> Pictures:
-    """The page of ``--report``; errors as of :func:`checked_pictures`."""
-    if path is not None:
-        if not path.endswith((".html", ".htm")):
-            raise InputError("--report", expected="a file name in .html", got=shown(path))
-        check_target(path)
-    return Pictures(page=path)
 
 
 def _named(text: str, details: Details) -> tuple[str, str]:
@@ -205,9 +200,8 @@ def _page(
         if kind in drawn and all(section.kind != kind for section in sections):
             sections.append(Section(kind, kind=kind))
     kinds = [section.kind for section in sections]
-    wanted = {name: "each model" if " of " in name else _SECTION.get(name, "") for name in drawn}
-    kinds.append("each model")
-    places = {name: kind if kind in kinds else "curves" for name, kind in wanted.items()}
+    places = {name: name if name in _SECTIONS and name in kinds else "curves" for name in drawn}
+    places |= {name: "each model" for name in drawn if " of " in name}
     # Behind what is about labels, in front of what is about times and slices.
     at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
     sections[at:at] = [

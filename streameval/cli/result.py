@@ -22,12 +22,7 @@ from streameval.cli.options import (
     of_window,
     rare,
 )
-from streameval.cli.output import (
-    Format,
-    Section,
-    say,
-    terminal_width,
-)
+from streameval.cli.output import Format, Section, say, terminal_width
 from streameval.cli.page import write_as
 from streameval.errors import InputError, MetricError, OptionError, did_you_mean, shown
 from streameval.evaluator.comparison import (
@@ -78,11 +73,7 @@ TOP_K = "top_k_accuracy"
 _ANY_SUPPORT = 5e-324
 """Without ``--min-support``, only slices without events in the window are left out."""
 
-_ARRIVALS = {
-    "on_time": "on time",
-    "late_kept": "late and kept",
-    "late_dropped": "late and dropped",
-}
+_ARRIVALS = {"on_time": "on time", "late_kept": "late and kept", "late_dropped": "late and dropped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +81,7 @@ class Details:
     """The options of tables, series, pictures and intervals that `evaluate` and `report` share."""
 
     per_class: bool | None = of_result(
-        "Tables by class; by default for up to 20, without --metrics.",
-        "--per-class/--no-per-class",
+        "Tables by class; by default for up to 20, without --metrics.", "--per-class/--no-per-class"
     )
     intervals: float | None = of_result("Confidence intervals; 0.95 is usual.", metavar="LEVEL")
     plot: list[str] | None = of_result(
@@ -145,12 +135,8 @@ class Details:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that these details need."""
-        named = (
-            self.by,
-            self.series,
-            None if self.top_k is None else TOP_K,
-            None if self.fairness is None else KEPT_METRIC,
-        )
+        named = [self.by, self.series, None if self.top_k is None else TOP_K]
+        named += [None if self.fairness is None else KEPT_METRIC]
         return tuple(name for name in named if name is not None)
 
     def check_window(self, window: WindowSpec | None) -> None:
@@ -284,8 +270,8 @@ class Result:
 
     def sections(self, format: Format) -> list[Section]:
         """The parts of the result as tables and lines."""
-        found = [Section("metrics" if format is Format.HTML else "", self.report.table())]
-        found[0] = replace(found[0], kind="metrics")
+        title = "metrics" if format is Format.HTML else ""
+        found = [Section(title, self.report.table(), kind="metrics")]
         if self.shares is not None:
             found.append(Section("predicted labels", self.shares.table(), kind="classes"))
         line = self._threshold_line()
@@ -307,9 +293,10 @@ class Result:
         if arrived:
             found.append(Section(notes=(arrived,), kind="arrivals"))
         if self.series is not None:
-            title = f"{self.details.series} of each pane"
-            table = Table(*self._series_cells(), right=frozenset({"support"}))
-            found.append(Section(title, table, kind="series"))
+            metric, rows = str(self.details.series), self.series
+            panes = {"start": [row.start for row in rows], "end": [row.end for row in rows]}
+            table = Table(*value_cells(panes, metric, rows), right=frozenset({"support"}))
+            found.append(Section(f"{metric} of each pane", table, kind="series"))
         if self.slices is not None:
             found.append(self._slice_section(self.slices))
         for one in self.fairness:
@@ -342,11 +329,6 @@ class Result:
             return "arrivals: " + ", ".join(counts)
         faded_out = self.arrivals.get("faded_out", 0)
         return f"arrivals: {faded_out:,} too late to have any weight" if faded_out else ""
-
-    def _series_cells(self) -> tuple[list[str], list[list[str]]]:
-        rows = self.series or []
-        panes = {"start": [row.start for row in rows], "end": [row.end for row in rows]}
-        return value_cells(panes, str(self.details.series), rows)
 
     def _slice_section(self, slices: SliceReport) -> Section:
         shown = slices
@@ -421,8 +403,6 @@ class ComparisonResult:
     slices: SliceDifferences | None
     joined: dict[str, Any] | None = None
     """The counts of a join of files."""
-    series: None = None
-    """As of a result of an evaluator; a comparison has none."""
     title: ClassVar[str] = "Comparison"
 
     def to_dict(self) -> dict[str, Any]:
@@ -434,7 +414,7 @@ class ComparisonResult:
             values["slices"] = self.slices.to_dict()
         return values
 
-    def sections(self, format: Format = Format.TABLE) -> list[Section]:
+    def sections(self, format: Format) -> list[Section]:
         """The parts of the result as tables and lines."""
         found = [Section(table=self.report.table(), kind="metrics")]
         if self.slices is not None:
@@ -512,23 +492,18 @@ def write_result(
     gate = gate or Gate(())
 
     def values() -> dict[str, Any]:
-        more = {} if bad is None else {"bad_records": bad_records(bad)}
-        return result.to_dict() | gate.to_dict() | more
+        if bad is None:
+            return result.to_dict() | gate.to_dict()
+        count, first = bad.count, [record.to_dict() for record in bad.first]
+        reasons = [
+            {"field": field, "expected": expected, "count": each}
+            for (field, expected), each in bad.most_common()
+        ]
+        records = {"count": count, "reasons": reasons, "first": first}
+        return result.to_dict() | gate.to_dict() | {"bad_records": records}
 
     write_as(format, result.title, values, result.rows, lambda: result.sections(format))
     gate.say()
-
-
-def bad_records(bad: BadRecords) -> dict[str, Any]:
-    """Plain data for JSON."""
-    return {
-        "count": bad.count,
-        "reasons": [
-            {"field": field, "expected": expected, "count": count}
-            for (field, expected), count in bad.most_common()
-        ],
-        "first": [record.to_dict() for record in bad.first],
-    }
 
 
 def result_of(

@@ -32,8 +32,7 @@ from streameval.service.upkeep.settings_migration import migration_of
 
 def run(
     config: Annotated[
-        str,
-        typer.Argument(metavar="CONFIG", help="A TOML file; `streameval init` writes one."),
+        str, typer.Argument(metavar="CONFIG", help="A TOML file; `streameval init` writes one.")
     ],
     check: Annotated[
         bool,

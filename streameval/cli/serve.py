@@ -17,8 +17,7 @@ from streameval.service.store.kept_settings import kept_settings
 
 def serve(
     store: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="The store: a file, or postgresql://…"),
+        str | None, typer.Option(metavar="ADDRESS", help="The store: a file, or postgresql://…")
     ] = None,
     config: Annotated[
         str | None,

@@ -374,8 +374,7 @@ def _join_section(join: dict[str, Any]) -> Section:
 def export(
     store: StoreArgument,
     to: Annotated[
-        str,
-        typer.Option(metavar="DIRECTORY", help="Directory of the files; current by default."),
+        str, typer.Option(metavar="DIRECTORY", help="Directory of the files; current by default.")
     ] = ".",
     window: WindowOption = None,
     partition: PartitionOption = None,
@@ -415,8 +414,7 @@ def quarantine(
     replay: Annotated[
         bool,
         typer.Option(
-            "--replay",
-            help="Mark them, so that the next run reads them first, as new records.",
+            "--replay", help="Mark them, so that the next run reads them first, as new records."
         ),
     ] = False,
     format: Annotated[_ListFormat, typer.Option(help="Format of the result.")] = _ListFormat.TABLE,

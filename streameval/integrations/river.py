@@ -169,9 +169,10 @@ class RiverMetric(river_metrics.base.ClassificationMetric, river_metrics.base.Re
     def works_with(self, model: Any) -> bool:
         """Whether River can evaluate a model: one of a task that has the metric."""
         tasks = self._tasks() if self._undecided else (self.evaluator.task,)
+        detector = river_base.AnomalyFilter if self._from_labels else river_base.AnomalyDetector
         kinds: set[type] = set()
         for truth in (TASKS[task].truth for task in tasks):
-            kinds |= _MODELS.get(truth, {river_base.Classifier, _detector(self._from_labels)})
+            kinds |= _MODELS.get(truth, {river_base.Classifier, detector})
         return isinstance(model, tuple(kinds))
 
     def __add__(self, other: river_metrics.base.Metric) -> river_metrics.base.Metrics:
@@ -213,10 +214,6 @@ _MODELS: Mapping[str, set[type]] = {
     "numbers": {river_base.Regressor},
 }
 """The models that River evaluates, by what a true label is; of labels classifiers and detectors."""
-
-
-def _detector(of_labels: bool) -> type:
-    return river_base.AnomalyFilter if of_labels else river_base.AnomalyDetector
 
 
 def _is_given(y_pred: Any) -> bool:

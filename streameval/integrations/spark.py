@@ -156,12 +156,28 @@ def evaluate(
     """
     given = {**locals()}
     groups = _listed(group_by, "group_by")
-    _check_batch(df, window, time, groups)
+    if df.isStreaming:
+        raise InputError(
+            "df",
+            expected="a DataFrame that ends",
+            got="one of a stream",
+            remedy="call evaluate_stream, or evaluate within foreachBatch",
+        )
+    if groups and window is not None:
+        remedy = f'group by functions.window("{time or "TIME"}", "1 hour") too'
+        raise OptionError.conflicts("group_by", "window", remedy=remedy)
     counter = PartCounter.of_call(given, intervals=bool(intervals))
     event, counter = _events(df, counter)
     _check_interpreter(df)
     if groups:
-        return _by_group(df, groups, event, counter, _Values.of(counter, metrics, intervals))
+        values = _Values.of(counter, metrics, intervals)
+        keys = _keys(df, groups, "group_by", values, event)
+        rows = df.select(*_numbered(keys), event)
+        # Of a group of many rows a state goes through the shuffle; the rows of others are smaller.
+        combine = partial(_combine_groups, counter, len(keys))
+        state = types.StructField(_STATE, types.BinaryType())
+        combined = rows.mapInArrow(combine, types.StructType([*rows.schema, state]))
+        return _groups_applied(combined, [*keys], counter, values)
     rows = df.select(event)
     if time is not None:
         # No event is then late in its partition; the merge of partitions keeps the newest.
@@ -313,21 +329,6 @@ def _readable(field: types.StructField, column: Any) -> Any:
     return column
 
 
-def _check_batch(
-    df: DataFrame, window: WindowSpec | None, time: str | None, groups: list[Any]
-) -> None:
-    if df.isStreaming:
-        raise InputError(
-            "df",
-            expected="a DataFrame that ends",
-            got="one of a stream",
-            remedy="call evaluate_stream, or evaluate within foreachBatch",
-        )
-    if groups and window is not None:
-        remedy = f'group by functions.window("{time or "TIME"}", "1 hour") too'
-        raise OptionError.conflicts("group_by", "window", remedy=remedy)
-
-
 def _check_interpreter(df: DataFrame) -> None:
     """Raise InputError where workers on this machine would run a Python without streameval."""
     context = getattr(df.sparkSession, "_sc", None)  # a remote session has none
@@ -449,16 +450,9 @@ def _packed(evaluator: Evaluator) -> bytes:
 def _partial(part: int, state: bytes | None, error: Exception | None = None) -> arrow.RecordBatch:
     # Errors are sent as rows: the driver raises them, and not a failed job with its stack.
     failed = None if error is None else pickle.dumps(error)
-    schema = arrow.schema(
-        [("part", arrow.int32()), ("state", arrow.binary()), ("error", arrow.binary())]
-    )
-    return arrow.RecordBatch.from_arrays(
-        [
-            arrow.array([value], kind)
-            for value, kind in zip((part, state, failed), schema.types, strict=True)
-        ],
-        schema=schema,
-    )
+    kinds = {"part": arrow.int32(), "state": arrow.binary(), "error": arrow.binary()}
+    row = {"part": part, "state": state, "error": failed}
+    return arrow.RecordBatch.from_pylist([row], schema=arrow.schema(kinds))
 
 
 def _root(states: DataFrame) -> Evaluator | None:
@@ -539,19 +533,6 @@ def _ends(row: ReportRow) -> tuple[float | None, float | None]:
     if row.interval is None or not row.interval.defined:
         return None, None
     return row.interval.low, row.interval.high
-
-
-def _by_group(
-    df: DataFrame, groups: list[Any], event: Any, counter: PartCounter, values: _Values
-) -> DataFrame:
-    """The groups of a DataFrame of events."""
-    # Of a group of many rows a state goes through the shuffle; the rows of others are smaller.
-    keys = _keys(df, groups, "group_by", values, event)
-    rows = df.select(*_numbered(keys), event)
-    state = types.StructField(_STATE, types.BinaryType())
-    combine = partial(_combine_groups, counter, len(keys))
-    combined = rows.mapInArrow(combine, types.StructType([*rows.schema, state]))
-    return _groups_applied(combined, [*keys], counter, values)
 
 
 def _listed(groups: Any, argument: str) -> list[Any]:
@@ -923,13 +904,10 @@ def _count_panes(
                 state = held.setdefault((slice_name(key), pane * pane_us), empty.emptied())
                 counter.count_table(state, rows.take(arrow.array(mine)), where, start + mine)
         start += rows.num_rows
+    kinds = {"slice": arrow.string(), "pane": arrow.int64(), "state": arrow.binary()}
     for (name, pane), evaluator in held.items():
-        arrays = {
-            "slice": arrow.array([name], arrow.string()),
-            "pane": arrow.array([pane], arrow.int64()),
-            "state": arrow.array([_packed(evaluator)], arrow.binary()),
-        }
-        yield arrow.RecordBatch.from_pydict(arrays)
+        found = {"slice": name, "pane": pane, "state": _packed(evaluator)}
+        yield arrow.RecordBatch.from_pylist([found], schema=arrow.schema(kinds))
 
 
 class _PaneStates:

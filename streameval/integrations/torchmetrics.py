@@ -5,7 +5,8 @@ Importing this module needs the extra ``torchmetrics``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ class StreamevalMetric(torchmetrics.Metric):  # type: ignore[misc]
     def __init__(self, *metrics: str, **evaluator_options: Any) -> None:
         super().__init__()
         self.metrics = metrics or ("roc_auc",)
-        self._new: Callable[[], Evaluator] = _Maker(self.metrics, evaluator_options)
+        options = {"metrics": self.metrics, **evaluator_options}
+        self._new = partial(Evaluator, **options)  # unlike a lambda it can be pickled
         self.evaluator = self._new()
         self.add_state("packed", default=[], dist_reduce_fx=_merged)
 
@@ -102,16 +104,6 @@ class StreamevalMetric(torchmetrics.Metric):  # type: ignore[misc]
     def set_extra_state(self, state: Any) -> None:
         """Go on from a checkpoint."""
         self.evaluator = _unpacked(state)
-
-
-class _Maker:
-    """Makes empty evaluators; an object, so that a metric can be pickled."""
-
-    def __init__(self, metrics: tuple[str, ...], options: dict[str, Any]) -> None:
-        self._options = {"metrics": metrics, **options}
-
-    def __call__(self) -> Evaluator:
-        return Evaluator(**self._options)
 
 
 def _count(evaluator: Evaluator, preds: Any, target: Any) -> None:

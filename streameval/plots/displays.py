@@ -869,12 +869,7 @@ def available_displays(
 
 
 def plot_curve(
-    evaluator: Source,
-    name: str,
-    ax: Any = None,
-    *,
-    intervals: float | None = None,
-    **params: Any,
+    evaluator: Source, name: str, ax: Any = None, *, intervals: float | None = None, **params: Any
 ) -> Any:
     """Draw a curve by its name; the axes of the display that ``DISPLAYS`` has.
 

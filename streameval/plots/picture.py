@@ -178,10 +178,11 @@ class Picture:
         return [line for line in lines if line.color != MUTED] or lines
 
     @property
-    def names_on_x(self) -> bool:
-        """Whether x has names, which are turned where they are many or long, and no scale."""
+    def turned(self) -> bool:
+        """Whether x has names and no scale, and they are turned, as they are many or long."""
         named = any(isinstance(mark, (Heatmap, Bars)) for mark in self.marks)
-        return named and self.x.ticks is not None
+        texts = [text for _, text in self.x.ticks or ()] if named else []
+        return max(map(len, texts), default=0) * len(texts) > 40
 
     def named(self) -> int:
         """How many entries the legend has."""

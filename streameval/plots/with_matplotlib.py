@@ -16,7 +16,6 @@ from streameval.plots.picture import (
     MANY_NAMES,
     MUTED,
     Area,
-    Axis,
     Band,
     Bars,
     Heatmap,
@@ -85,8 +84,8 @@ def _scale(ax: Any, picture: Picture) -> None:
         if axis.ticks is not None:
             places, texts = zip(*axis.ticks, strict=True) if axis.ticks else ((), ())
             getattr(ax, f"set_{side}ticks")(places, [plain(text) for text in texts])
-    if picture.names_on_x:
-        _turn(ax, picture.x)
+    if picture.turned:
+        ax.tick_params(axis="x", labelrotation=90)
     if picture.x.time and any(isinstance(mark, Line) for mark in picture.marks):
         locator = matplotlib.dates.AutoDateLocator()  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_locator(locator)
@@ -94,12 +93,6 @@ def _scale(ax: Any, picture: Picture) -> None:
     if picture.bounds is not None:
         low, high = picture.bounds
         ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
-
-
-def _turn(ax: Any, axis: Axis) -> None:
-    texts = [text for _, text in axis.ticks or ()]
-    if max(map(len, texts)) * len(texts) > 40:
-        ax.tick_params(axis="x", labelrotation=90)
 
 
 def _draw_line(ax: Any, line: Line, options: dict[str, Any]) -> Any:

@@ -90,11 +90,10 @@ def draw(picture: Picture, *, ground: bool = False) -> str:
     y_ticks = [tick for tick in y_ticks if low <= tick[0] <= high and not notes]
     cells = next((mark for mark in picture.marks if isinstance(mark, Heatmap)), None)
     texts = [text for _, text in x_ticks]
-    turned = picture.names_on_x and max(map(len, texts), default=0) * len(texts) > 40
     total = round(picture.size[0] * _INCH)
     left = 36 + max((_width(text) for _, text in y_ticks), default=0.0)
     right, top = 62.0 if support else 16.0, 10.0
-    beneath = 44.0 + (max(map(_width, texts)) - _FONT if turned else 0.0)
+    beneath = 44.0 + (max(map(_width, texts)) - _FONT if picture.turned else 0.0)
     width = total - left - right
     height = picture.size[1] * _INCH - top - beneath
     if picture.square or cells is not None:
@@ -112,7 +111,7 @@ def draw(picture: Picture, *, ground: bool = False) -> str:
         f"<desc>{_escaped(picture.description(), None)}</desc>",
         '<rect width="100%" height="100%" fill="#fff"/>' if ground else "",
         f'<g transform="translate({left:.0f} {top:.0f})">',
-        *_axes(picture, frame, x_ticks, y_ticks, turned=turned, left=left, beneath=beneath),
+        *_axes(picture, frame, x_ticks, y_ticks, left=left, beneath=beneath),
         # An inner element clips what is outside of the axes.
         f'<svg width="{width:.1f}" height="{height:.1f}">',
         *(part for mark in picture.marks for part in _DRAWN[type(mark)](frame, mark)),
@@ -221,7 +220,6 @@ def _axes(
     x_ticks: Sequence[tuple[float, str]],
     y_ticks: Sequence[tuple[float, str]],
     *,
-    turned: bool,
     left: float,
     beneath: float,
 ) -> Iterator[str]:
@@ -237,7 +235,7 @@ def _axes(
     yield f'<rect width="{width:.1f}" height="{height:.1f}" {rim}/>'
     free = -math.inf
     for at, (_, text) in across:
-        if turned:
+        if picture.turned:
             look = f' transform="rotate(-90 {at:.1f} {height + 8:.1f})" dy="0.35em"' + _END
             yield _text(at, height + 8, text, look)
         elif at - _width(text) / 2 >= free:

@@ -83,6 +83,11 @@ def test_many_classes(run: Command, tmp_path: Path) -> None:
     assert re.search(r"most frequent errors\ntrue +predicted +events  of true\n", text)
     assert "20 more pairs of labels: --format json has all" in text
     assert run("evaluate", path, "--y-pred", "y_pred", "--per-class").out.count("c29") >= 1
+    # Beside that line of a page its curves have their heading.
+    shares = [{"y_true": row["y_true"], "p": {row["y_pred"]: 1.0}} for row in rows]
+    path, page = write_jsonl(tmp_path / "b.jsonl", shares), tmp_path / "page.html"
+    assert run("evaluate", path, "--proba", "p", "--report", page).code == 0
+    assert Page(page.read_text()).texts["h2"] == ["Metrics", "Most frequent errors", "Curves"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -307,24 +306,6 @@ def test_panes_that_a_series_lacks_are_reported(run: Command, tmp_path: Path, co
     assert result.code == 0
 
 
-def test_a_limit_of_scores_gives_bounds(run: Command, tmp_path: Path) -> None:
-    rng = random.Random(4)
-    records = [{"y_true": rng.random() < 0.4, "s": rng.random()} for _ in range(2000)]
-    path, state = tmp_path / "a.jsonl", str(tmp_path / "a.state")
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    ev = se.Evaluator(max_scores=1024)
-    ev.update_many([r["y_true"] for r in records], score=[r["s"] for r in records])
-    options = ("--score", "s", "--max-scores", "1024", "--save", state)
-    result = run("evaluate", str(path), *options)
-    assert str(ev.bounds("roc_auc")) in result.out
-    assert "bounds" not in run("evaluate", str(path), "--score", "s").out
-    bounds = ev.bounds("average_precision")
-    for command in (("report", state), ("merge", state)):
-        found = json.loads(run(*command, "--format", "json").out)
-        row = found["metrics"]["average_precision"]
-        assert row["bounds"] == [bounds.low, bounds.high]
-
-
 # Tables of intervals: docs/command-line.md.
 def test_slices_series_states_and_json_have_intervals(run: Command, tmp_path: Path) -> None:
     path, state = write_jsonl(tmp_path / "a.jsonl", stream()), tmp_path / "a.state"
@@ -349,15 +330,3 @@ def test_slices_series_states_and_json_have_intervals(run: Command, tmp_path: Pa
     refused = run("report", state, *anytime)
     assert (refused.code, refused.out) == (2, "")
     assert "--anytime: expected a state of all events, got one of a window: last" in refused.err
-
-
-def test_intervals_of_weights_that_are_not_whole(run: Command, tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [{**event, "w": 0.5} for event in stream(60)])
-    state = tmp_path / "without.state"
-    command = ("evaluate", path, *FIELDS, "--weight", "w", "--metrics", "accuracy")
-    values = json.loads(run(*command, "--intervals", "0.95", "--format", "json").out)
-    found = values["metrics"]["accuracy"]["interval"]
-    assert (found["method"], found["n"]) == ("wilson (Kish)", 60)
-    run(*command, "--save", state)
-    shown = run("report", state, "--intervals", "0.95").out
-    assert "it needs Evaluator(intervals=True)" in shown

@@ -138,7 +138,7 @@ RULES = {
     f"compare {FEW} --level .5": {
         "difference.new accuracy.high < 1": (
             f"{ACCURACY} [0.204514, 0.595486], p = 0.2891, support 8"
-        ),
+        )
     },
     f"compare {FEW} {SLICED}": {
         "slice.country difference accuracy > 0.9": (
@@ -153,11 +153,11 @@ RULES = {
         "difference f1 > 0": (
             "difference of f1 of new cannot be judged: the difference of f1 has no anytime test; "
             "it has bootstrap"
-        ),
+        )
     },
     "report 0": {"slice.country accuracy < .6": "accuracy of country=DE is 0.5, support 4"},
     f"report 2 {FEW}": {
-        "difference accuracy > 0": f"{ACCURACY} [-0.168052, 0.968052], p = 0.2891, support 8",
+        "difference accuracy > 0": f"{ACCURACY} [-0.168052, 0.968052], p = 0.2891, support 8"
     },
     f"report 2 {FEW} --intervals .5": {"difference accuracy.low < 0": ""},
     "merge 0": {"f1 < .8": "f1 is 0.75, support 8"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
+from tests.engines.conftest import run_examples
 from tests.support.table_cases import cases
 
 beam = pytest.importorskip("apache_beam", reason="NOT TESTED: Apache Beam is not installed")
@@ -35,8 +35,6 @@ from streameval.integrations.beam import EvaluateFn, EvaluatorCoder  # noqa: E40
 
 # Beam's own code warns about its dependencies and about files that the collector closes.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "beam.md"
 
 BY_NAME = {case.name: case for case in cases() if "window" not in case.keywords}
 
@@ -255,10 +253,4 @@ def test_bad_options(keywords: dict[str, Any], message: str) -> None:
 def test_the_examples_of_the_document_and_the_module_run() -> None:
     from streameval.integrations import beam as module
 
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    for result in (
-        doctest.testfile(str(DOCUMENT), module_relative=False, optionflags=flags),
-        doctest.testmod(module, optionflags=flags),
-    ):
-        assert result.failed == 0
-        assert result.attempted > 0
+    run_examples("beam.md", module)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 import streameval as se
 from tests.support.carried_events import CASES, Case
-from tests.support.spark_sessions import session
 
 pytest.importorskip("dask", reason="NOT TESTED: Dask is not installed")
 pytest.importorskip("dask.dataframe", reason="NOT TESTED: dask[dataframe] is missing")
@@ -26,13 +24,6 @@ from streameval.integrations import dask as on_dask
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 PARTS = 4
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = session("local[2]", tmp_path_factory.mktemp("spark"))
-    yield made
-    made.stop()
 
 
 def in_time(case: Case) -> Case:

@@ -5,11 +5,11 @@ Every kind of column in every collection: test_carriers.py.
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import signal
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from tests.support.table_cases import Case, cases
+from tests.engines.conftest import run_examples
+from tests.support.table_cases import cases
 
 dask = pytest.importorskip("dask", reason="NOT TESTED: Dask is not installed")
 dataframe = pytest.importorskip("dask.dataframe", reason="NOT TESTED: dask[dataframe] is missing")
@@ -30,7 +31,6 @@ from dask.delayed import Delayed  # noqa: E402
 from streameval.integrations.dask import evaluate  # noqa: E402
 
 CASE = next(case for case in cases() if case.name == "weights and slices")
-DOCUMENT = Path(__file__).parents[2] / "docs" / "dask.md"
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,8 @@ def cluster() -> Iterator[Any]:
         yield workers
 
 
-def cuts(case: Case, edges: list[int]) -> list[list[int]]:
-    pairs = zip([0, *edges], [*edges, case.rows], strict=True)
-    return [list(range(n, m)) for n, m in pairs]
+def cuts(edges: list[int]) -> list[list[int]]:
+    return [list(range(n, m)) for n, m in pairwise([0, *edges, CASE.rows])]
 
 
 def killed_once(part: pd.DataFrame, marker: str) -> pd.DataFrame:
@@ -61,34 +60,32 @@ def killed_once(part: pd.DataFrame, marker: str) -> pd.DataFrame:
 
 
 def test_workers_that_are_killed_in_the_middle_change_no_bit(cluster: Any, tmp_path: Path) -> None:
-    case = CASE
     parts = []
-    for number, rows in enumerate(cuts(case, list(range(40, 600, 40)))):
-        part = dask.delayed(pd.DataFrame(case.part(rows)))
+    for number, rows in enumerate(cuts(list(range(40, 600, 40)))):
+        part = dask.delayed(pd.DataFrame(CASE.part(rows)))
         if number in (5, 14):
             # A killed worker loses what it has counted so far; all of that is counted again.
             part = dask.delayed(killed_once)(part, str(tmp_path / f"killed-{number}"))
         parts.append(part)
-    before = set(pids(cluster))
+    before = pids(cluster)
     assert len(before) == 2
-    found = evaluate(parts, **case.keywords, split_every=3)
-    assert found.to_bytes() == case.expected().to_bytes()
+    found = evaluate(parts, **CASE.keywords, split_every=3)
+    assert found.to_bytes() == CASE.expected().to_bytes()
     assert len(list(tmp_path.iterdir())) == 2
-    assert before - set(pids(cluster))
+    assert before - pids(cluster)
 
 
-def pids(cluster: Any) -> list[int]:
-    return [nanny.pid for nanny in cluster.workers.values()]
+def pids(cluster: Any) -> set[int]:
+    return {nanny.pid for nanny in cluster.workers.values()}
 
 
 def test_files_are_read_by_the_workers(cluster: Any, tmp_path: Path) -> None:
-    case = CASE
     parts = []
-    for number, rows in enumerate(cuts(case, [100, 350])):
+    for number, rows in enumerate(cuts([100, 350])):
         path = tmp_path / f"{number}.parquet"
-        pd.DataFrame(case.part(rows)).to_parquet(path)
+        pd.DataFrame(CASE.part(rows)).to_parquet(path)
         parts.append(dask.delayed(str(path)))
-    assert evaluate(parts, **case.keywords) == case.expected()
+    assert evaluate(parts, **CASE.keywords) == CASE.expected()
 
 
 def test_only_the_named_columns_are_loaded() -> None:
@@ -180,10 +177,4 @@ def test_bad_calls(data: Any, keywords: dict[str, Any], message: str) -> None:
 def test_the_examples_of_the_document_and_the_module_run() -> None:
     from streameval.integrations import dask as module
 
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    for result in (
-        doctest.testfile(str(DOCUMENT), module_relative=False, optionflags=flags),
-        doctest.testmod(module, optionflags=flags),
-    ):
-        assert result.failed == 0
-        assert result.attempted > 0
+    run_examples("dask.md", module)

@@ -5,9 +5,8 @@ Every kind of column: test_carriers.py. An executor that is killed: test_spark_s
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,16 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError, MetricError, OptionError, StateError
-from tests.support.spark_sessions import session
+from tests.engines.conftest import run_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 spark: Any = pytest.importorskip("streameval.integrations.spark")
 from pyspark.sql import functions as F  # noqa: E402, N812
 
+MASTER = "local[2,4]"
 ROWS = 4000
 COUNTRIES = ("PT", "ES", "FR")
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = session("local[2,4]", tmp_path_factory.mktemp("spark"))
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +56,16 @@ def table(
     return local.read.parquet(str(path)).repartition(5, "id").cache()
 
 
-def one_machine(events: dict[str, np.ndarray], **options: Any) -> se.Evaluator:
-    """The evaluator that one process makes of all rows."""
-    evaluator = se.Evaluator(slices=("country",), **options)
-    evaluator.update_many(
-        events["label"],
-        score=events["score"],
-        weight=events["weight"],
-        slices={"country": events["country"]},
+def one_machine(
+    events: dict[str, np.ndarray], rows: Any = slice(None), **options: Any
+) -> se.Evaluator:
+    """The evaluator that one process makes of all rows, or of some."""
+    evaluator = se.Evaluator(**options)
+    label, score, weight, country = (
+        events[name][rows] for name in ("label", "score", "weight", "country")
     )
-    return evaluator
+    by = {"country": country} if "slices" in options else None
+    return evaluator.update_many(label, score=score, weight=weight, slices=by)
 
 
 BINARY: dict[str, Any] = {"y_true": "label", "score": "score", "weight": "weight"}
@@ -82,7 +75,7 @@ def test_partitions_merge_to_the_bytes_of_one_evaluator(
     table: Any, events: dict[str, np.ndarray]
 ) -> None:
     found = spark.evaluate(table, **BINARY, by=["country"])
-    assert found.to_bytes() == one_machine(events).to_bytes()
+    assert found.to_bytes() == one_machine(events, slices=("country",)).to_bytes()
     # One partition, many, an empty one, and those of one class.
     lopsided = table.repartitionByRange(3, "label").union(table.where("id < 0"))
     assert spark.evaluate(lopsided, **BINARY, by=["country"]) == found
@@ -142,10 +135,7 @@ def test_a_row_a_group(table: Any, events: dict[str, np.ndarray]) -> None:
         assert {row.country for row in found} == set(key.tolist())
         for row in found[:20]:
             mine = key == row.country
-            one = se.Evaluator(metrics=metrics, intervals=True)
-            one.update_many(
-                events["label"][mine], score=events["score"][mine], weight=events["weight"][mine]
-            )
+            one = one_machine(events, mine, metrics=metrics, intervals=True)
             assert bytes(row.state) == one.to_bytes()
             assert row.events == events["weight"][mine].sum()
             report = one.report(metrics, intervals=0.9)
@@ -178,26 +168,31 @@ KEYS = {
 }
 
 
+@contextmanager
+def changed(table: Any, key: str, value: str) -> Iterator[None]:
+    """A setting of the session within the block."""
+    conf = table.sparkSession.conf
+    before = conf.get(key)
+    conf.set(key, value)
+    try:
+        yield
+    finally:
+        conf.set(key, before)
+
+
 @pytest.fixture
-def zone(local: Any) -> Iterator[str]:
-    local.conf.set("spark.sql.session.timeZone", "Europe/Lisbon")
-    yield "Europe/Lisbon"
-    local.conf.set("spark.sql.session.timeZone", "UTC")
+def in_lisbon(table: Any) -> Iterator[None]:
+    with changed(table, "spark.sql.session.timeZone", "Europe/Lisbon"):
+        yield
 
 
-def test_groups_of_every_type_are_those_of_spark(
-    table: Any, events: dict[str, np.ndarray], zone: str
-) -> None:
+@pytest.mark.usefixtures("in_lisbon")
+def test_groups_of_every_type_are_those_of_spark(table: Any, events: dict[str, np.ndarray]) -> None:
     numbered = table.withColumn("n", F.col("id") % 3)
     keyed = numbered.select("*", *(F.expr(text).alias(name) for name, text in KEYS.items()))
-    states = set()
-    for n in range(3):
-        mine = events["id"] % 3 == n
-        one = se.Evaluator(metrics=["f1"])
-        one.update_many(
-            events["label"][mine], score=events["score"][mine], weight=events["weight"][mine]
-        )
-        states.add(one.to_bytes())
+    states = {
+        one_machine(events, events["id"] % 3 == n, metrics=["f1"]).to_bytes() for n in range(3)
+    }
     for name in [F.window(F.expr(HOUR), "1 hour"), *KEYS]:
         key = name if isinstance(name, str) else "window"
         grouped = keyed.groupBy(name if isinstance(name, str) else name.alias(key))
@@ -255,15 +250,11 @@ def test_names_are_in_any_case_where_they_are_for_spark(table: Any) -> None:
     one = spark.evaluate(table, **BINARY)
     assert spark.evaluate(nested, **upper) == one
     assert len(spark.evaluate(nested, **upper, by=["in.Country"]).slices()) == len(COUNTRIES)
-    conf = table.sparkSession.conf
-    conf.set("spark.sql.caseSensitive", "true")
-    try:
+    with changed(table, "spark.sql.caseSensitive", "true"):
         twice = table.withColumn("Label", F.lit(1))
         assert spark.evaluate(twice, **BINARY) == one
         with pytest.raises(InputError, match="y_true: expected a column 'LABEL', got none"):
             spark.evaluate(table, **upper)
-    finally:
-        conf.set("spark.sql.caseSensitive", "false")
     text = "y_true: expected one column 'label', got 2: 'label', 'Label'; rename the others"
     with pytest.raises(InputError, match=text):
         spark.evaluate(twice, **BINARY)
@@ -314,14 +305,9 @@ def test_a_task_that_runs_again_counts_once(table: Any) -> None:
                 raise OSError("a machine is lost")
             yield batch
 
-    conf, key = table.sparkSession.conf, "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = conf.get(key)
-    conf.set(key, "300")
-    try:
+    with changed(table, "spark.sql.execution.arrow.maxRecordsPerBatch", "300"):
         failing = table.coalesce(2).mapInArrow(fails_once, table.schema)
         assert spark.evaluate(failing, **BINARY) == spark.evaluate(table, **BINARY)
-    finally:
-        conf.set(key, before)
 
 
 # Of options alone: tests/golden/option_errors.json.
@@ -402,8 +388,4 @@ def test_workers_without_streameval_are_named(table: Any, monkeypatch: pytest.Mo
 
 
 def test_the_page_shows_what_spark_gives(local: Any) -> None:
-    page = Path(__file__).parents[2] / "docs" / "spark.md"  # its getOrCreate() gives this session
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    result = doctest.testfile(str(page), module_relative=False, optionflags=flags)
-    assert result.failed == 0
-    assert result.attempted > 10
+    run_examples("spark.md")  # its getOrCreate() gives this session

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +17,20 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError
-from tests.support.spark_sessions import session
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 spark: Any = pytest.importorskip("streameval.integrations.spark")
 from pyspark.sql import functions as F  # noqa: E402, N812
 
+SETTINGS = {"spark.sql.shuffle.partitions": "1"}
+"""One task of the operator: each starts a Python of its own in every micro-batch."""
 HOUR = 3600
 START = 1_700_000_000 // HOUR * HOUR
 SCHEMA = "at double, label int, p double, country string"
 
 Event = tuple[float, int, float, str | None]
 """Seconds since the start, label, score, country."""
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    # One task of the operator: each starts a Python of its own in every micro-batch.
-    made = session(
-        "local[2]", tmp_path_factory.mktemp("spark"), **{"spark.sql.shuffle.partitions": "1"}
-    )
-    yield made
-    made.stop()
 
 
 def write_batches(folder: Path, batches: Iterable[Iterable[Event]], first: int = 0) -> None:
