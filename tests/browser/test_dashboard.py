@@ -37,18 +37,12 @@ from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
 from tests.support.published_sample import HOSTILE, SamplePublisher
 from tests.support.run import MODELS, settings, snapshot_of
+from tests.support.serve_runs import Box
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 TOKEN = "a token of the tests"
-
-
-class _Inbox:
-    """Takes posts; nothing of these tests is counted."""
-
-    def append(self, kind: str, body: bytes) -> int:
-        return body.count(b"\n") or 1
 
 
 class Shown:
@@ -142,7 +136,7 @@ def publish(publisher: SamplePublisher, data: dict[str, Any]) -> None:
 def serve(publisher: SamplePublisher, token: str | None = None, listen: str = "") -> Server:
     """A server of the publisher's snapshots."""
     settings = ServeSettings(listen=Address(listen or "127.0.0.1:0"))
-    return Server(settings, HttpSettings(), publisher, _Inbox(), token=token)
+    return Server(settings, HttpSettings(), publisher, Box(), token=token)
 
 
 def _draws_nothing(route: Route) -> None:
@@ -586,11 +580,6 @@ def traces_of(page: Page, chart: str, fields: str = "name, x, y, fill") -> list[
     return found
 
 
-def y_of(page: Page, chart: str, name: str) -> list[Any]:
-    """The values of the last trace of a name."""
-    return [one["y"] for one in traces_of(page, chart) if one.get("name") == name][-1]
-
-
 def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
     data = sample(undefined=True)
     series = data["series"]["1h"]
@@ -969,7 +958,7 @@ def test_intervals_are_a_band_over_time_and_bounds_are_lines(show: Show) -> None
     data["alerts"][1]["slice"] = "country=PT"
     data["alerts"][2].update(against="the window before")
     shown = show(data, charts=True).open("?metric=accuracy").drawn()
-    traces = traces_of(shown.page, "time-chart", "name, x, y, fill")
+    traces = traces_of(shown.page, "time-chart")
     (band,) = (trace for trace in traces if trace.get("name") == "interval")
     assert band["fill"] == "toself"
     # One closed outline for panes that touch: the upper ends there, the lower ends back.

@@ -23,11 +23,10 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.guard import LIMITS
 from streameval.service.http.openapi import openapi
-from streameval.service.http.server import Server
 from streameval.service.progress import Progress
 from streameval.service.run.probes import probes
-from tests.support.published_sample import HOSTILE, SamplePublisher, published, published_data
-from tests.support.serve_runs import Running, fetch, serving
+from tests.support.published_sample import HOSTILE, published, published_data
+from tests.support.serve_runs import Running, connected, fetch, serving
 
 OPENAPI = openapi()
 
@@ -89,12 +88,11 @@ def schema_of(path: str, method: str, status: int) -> dict[str, Any]:
             for piece, want in zip(pieces, wanted, strict=True)
         )
         if fits and method in operations:
-            answers = operations[method]["responses"]
-            found = answers[str(status)]
+            found = operations[method]["responses"][str(status)]
             if "$ref" in found:
                 found = OPENAPI["components"]["responses"][found["$ref"].rpartition("/")[2]]
             content = found["content"]["application/json"]
-            return {**content["schema"], "components": OPENAPI["components"]}
+            return {**OPENAPI, **content["schema"]}
     raise AssertionError(f"{method} {path} is not described")
 
 
@@ -119,15 +117,11 @@ def test_answers_are_as_described(path: str, which: str, request: pytest.Fixture
 def test_refusals_are_as_described(running: Running, path: str, status: int) -> None:
     response = running.client.get(path)
     assert response.status_code == status, response.text
-    check(response.json(), {"$ref": "#/components/schemas/Error", **_components()})
+    check(response.json(), {**OPENAPI, "$ref": "#/components/schemas/Error"})
     if path.startswith("/api/") and not path.endswith("/"):
         schema_of(path, "get", status)
     if status == 404 and "nope" in path:
         assert "'nope'" in response.json()["error"]["got"]
-
-
-def _components() -> dict[str, Any]:
-    return {"components": OPENAPI["components"]}
 
 
 def test_every_route_is_described_and_the_other_way_round(running: Running) -> None:
@@ -266,16 +260,14 @@ def test_caught_up_only_while_read_and_checkpointing() -> None:
         assert running.json("/readyz") == {"ready": True, "reasons": []}
         answer = running.json("/caughtup", 503)
         assert answer["reasons"] == ["the last checkpoint is 31 s old; expected at most 30 s"]
-        running.publisher.publish(published_data(sequence=2, at=running.clock.time))
-        assert running.json("/caughtup")["caught_up"]
-        for sequence, lag in ((3, 100_001), (4, None)):
-            running.publisher.publish(
-                published_data(sequence=sequence, at=running.clock.time, lag=lag)
-            )
-            (reason,) = running.json("/caughtup", 503)["reasons"]
-            assert reason.startswith("http:predictions: ")
-        running.publisher.publish(published_data(sequence=5, at=running.clock.time, lag=100_000))
-        assert running.json("/caughtup")["caught_up"]
+        for sequence, lag in enumerate((100, 100_001, None, 100_000), 2):
+            data = published_data(sequence=sequence, at=running.clock.time, lag=lag)
+            running.publisher.publish(data)
+            if lag in (100, 100_000):
+                assert running.json("/caughtup")["caught_up"]
+            else:
+                (reason,) = running.json("/caughtup", 503)["reasons"]
+                assert reason.startswith("http:predictions: ")
 
 
 def test_a_partition_with_a_problem_is_not_caught_up() -> None:
@@ -294,17 +286,13 @@ def test_a_partition_with_a_problem_is_not_caught_up() -> None:
 def test_alive_while_the_loop_makes_steps() -> None:
     seconds = 0.0
     progress = Progress(lambda: seconds)
-    settings = ServeSettings(listen=Address("127.0.0.1:0"))
-    server = Server(settings, None, SamplePublisher(None), None, progress=progress)
-    try:
-        assert fetch("GET", f"{server.url}livez").json() == {"alive": True}
+    with serving(published=False, progress=progress) as running:
+        assert running.json("/livez") == {"alive": True}
         progress.step()
         for seconds, status in ((119.0, 200), (121.0, 503)):  # noqa: B007
-            assert fetch("GET", f"{server.url}livez").status_code == status
+            running.json("/livez", status)
         progress.step()
-        assert fetch("GET", f"{server.url}livez").status_code == 200
-    finally:
-        server.stop()
+        running.json("/livez")
 
 
 def test_probes_of_a_process_without_pages() -> None:
@@ -410,7 +398,7 @@ def test_each_publish_is_sent_to_every_client() -> None:
 def test_an_event_is_as_described_and_hostile_texts_stay_inside_it() -> None:
     with serving(published_data(slices=1000, classes=50)) as running, listening(running) as it:
         data = it.snapshot()
-        check(data, {"$ref": "#/components/schemas/SnapshotEvent", **_components()})
+        check(data, {**OPENAPI, "$ref": "#/components/schemas/SnapshotEvent"})
         # What grows with slices and classes is asked for apart.
         assert len(json.dumps(data)) < 20_000
 
@@ -430,8 +418,7 @@ LARGE["alerts"] = [{**LARGE["alerts"][0], "name": "x" * 100_000}]
 
 def test_a_slow_reader_skips_to_the_newest() -> None:
     with serving() as running:
-        where = running.server.address
-        with socket.create_connection((where.host, where.port), timeout=20) as wire:
+        with connected(running) as wire:
             wire.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             # It reads nothing, while the other one hears of 400 times 100 kB: more than
             # the system keeps for a connection.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.http.guard import COOKIE, LIMITS, Access
 from streameval.service.http.server import Server
 from tests.support.published_sample import SamplePublisher, published_data
-from tests.support.serve_runs import TOKEN, Running, fetch, raw, received, serving
+from tests.support.serve_runs import TOKEN, Running, fetch, raw, serving
 
 PATHS = [
     "/",
@@ -238,17 +237,12 @@ def test_files_are_cached_by_what_they_hold(local: Running) -> None:
 
 def test_headers_that_never_end_are_cut_off() -> None:
     with serving(limits=LIMITS._replace(header_seconds=0.2)) as running:
-        where = running.server.address
+        url = running.server.url
         for start_of_request in (b"", b"GET / HTTP/1.1\r\nHost: local"):
-            with socket.create_connection((where.host, where.port), timeout=10) as wire:
-                wire.sendall(start_of_request)
-                assert received(wire) == b""
+            assert raw(url, start_of_request) == b""
         # Also after a whole request, in the rest of a body that was refused.
-        with socket.create_connection((where.host, where.port), timeout=10) as wire:
-            wire.sendall(
-                b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n"
-            )
-            assert b" 413 " in received(wire)
+        request = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n"
+        assert b" 413 " in raw(url, request)
         assert running.json("/healthz") == {"alive": True}
 
 

@@ -28,7 +28,7 @@ from streameval.service.http.errors import RefusedError
 from streameval.service.http.guard import LIMITS, WrongTokens
 from tests.support.command_runs import COMMAND
 from tests.support.run import POSTED, configure
-from tests.support.serve_runs import TOKEN, Box, Running, fetch, received, serving
+from tests.support.serve_runs import TOKEN, Box, Running, connected, fetch, received, serving
 
 POST = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ATTACKS = {
@@ -42,8 +42,7 @@ ATTACKS = {
 
 def get(running: Running, path: str, source: str = "127.0.0.1") -> int:
     """The status of a request on a connection of its own, soon; 0 where it was closed."""
-    where = running.server.address
-    with socket.create_connection((where.host, where.port), 30, (source, 0)) as wire:
+    with connected(running, source) as wire:
         wire.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         return int((wire.recv(65536) or b"- 0").split()[1])
 
@@ -51,12 +50,9 @@ def get(running: Running, path: str, source: str = "127.0.0.1") -> int:
 @contextmanager
 def attack(running: Running, count: int, sent: bytes, source: str = "127.0.0.1") -> Iterator[None]:
     """So many connections that send this and then nothing."""
-    where = running.server.address
     with ExitStack() as stack:
         for _ in range(count):
-            wire = socket.create_connection((where.host, where.port), 30, (source, 0))
-            stack.enter_context(wire)
-            wire.sendall(sent)
+            stack.enter_context(connected(running, source)).sendall(sent)
         yield
 
 
@@ -72,15 +68,13 @@ def test_slow_clients_do_not_block_others(kind: str) -> None:
 
 def test_a_client_closes_its_own_connections_only() -> None:
     limits = LIMITS._replace(connections=30, client_connections=20)
-    with serving(limits=limits) as running:
-        where = running.server.address
-        with socket.create_connection((where.host, where.port), 30, ("127.0.0.9", 0)) as quiet:
-            # The one that waits the longest, but of another client.
-            for source in ("127.0.0.2", "127.0.0.3"):
-                with attack(running, 60, b"", source), attack(running, 60, POST, source):
-                    assert get(running, "/healthz") == 200
-            quiet.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b" 200 " in quiet.recv(65536)
+    with serving(limits=limits) as running, connected(running, "127.0.0.9") as quiet:
+        # The one that waits the longest, but of another client.
+        for source in ("127.0.0.2", "127.0.0.3"):
+            with attack(running, 60, b"", source), attack(running, 60, POST, source):
+                assert get(running, "/healthz") == 200
+        quiet.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in quiet.recv(65536)
 
 
 def test_healthz_is_answered_while_every_connection_is_at_work() -> None:
@@ -332,8 +326,7 @@ def test_guesses_at_a_time_are_bounded() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.booleans()), max_size=60))
 def test_clients_guesses_are_independent(made: list[tuple[str, int, bool]]) -> None:
     """Each client is answered as if the others were not there."""
-    limits = LIMITS._replace(wrong_tokens=3, wrong_token_seconds=0)
-    limits = limits._replace(wrong_token_seconds=1e-9)
+    limits = LIMITS._replace(wrong_tokens=3, wrong_token_seconds=1e-9)
 
     def answers(only: str) -> list[tuple[str, bool]]:
         now = 0.0
@@ -353,10 +346,10 @@ def test_clients_guesses_are_independent(made: list[tuple[str, int, bool]]) -> N
 
 
 def test_the_memory_of_wrong_tokens_is_bounded() -> None:
-    async def many() -> int:
-        guesses = WrongTokens(LIMITS)
+    async def many() -> None:
         for number in range(5_000):
             await guesses.check(f"client {number}", b"x", lambda: False)
-        return len(guesses._clients)
 
-    assert asyncio.run(many()) == 4096
+    guesses = WrongTokens(LIMITS)
+    asyncio.run(many())
+    assert len(guesses._clients) == 4096

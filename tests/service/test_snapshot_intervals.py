@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from streameval.service.store.valid_from import ValidFrom
 from tests.support.run import Clock, settings, snapshot_of
 
 MINUTE = 60_000_000
-
-
 ALL = [{"name": "all"}]
 
 
@@ -42,12 +40,14 @@ def counted(chosen: RunSettings, events: int = 400) -> dict[str, Evaluator]:
     return evaluators
 
 
-def counted_builder(
-    clock: Callable[[], float] = lambda: 1e9,
-) -> tuple[dict[str, Evaluator], SnapshotBuilder]:
-    chosen = run_settings()
+def builder_of(chosen: RunSettings, evaluators: Mapping[str, Any]) -> SnapshotBuilder:
+    return SnapshotBuilder(chosen, evaluators, ValidFrom(), Clock(1e9))
+
+
+def counted_builder(**tables: Any) -> tuple[dict[str, Evaluator], SnapshotBuilder]:
+    chosen = run_settings(**tables)
     evaluators = counted(chosen)
-    return evaluators, SnapshotBuilder(chosen, evaluators, ValidFrom(), clock)
+    return evaluators, builder_of(chosen, evaluators)
 
 
 def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Snapshot:
@@ -61,7 +61,7 @@ def end(value: float) -> float | None:
 def test_bounds_are_published_where_scores_are_coarsened() -> None:
     evaluator = Evaluator("binary", labels=[0, 1], max_scores=1024)
     chosen = run_settings(window=ALL)
-    builder = SnapshotBuilder(chosen, {"all": evaluator}, ValidFrom(), Clock(1e9))
+    builder = builder_of(chosen, {"all": evaluator})
     rng = random.Random(2)
     for events, coarse in ((500, False), (3000, True)):
         for _ in range(events):
@@ -80,9 +80,8 @@ def test_bounds_are_published_where_scores_are_coarsened() -> None:
 
 
 def test_published_ends_are_the_evaluators() -> None:
-    chosen = run_settings(intervals=0.9)
-    evaluators = counted(chosen)
-    found = build(SnapshotBuilder(chosen, evaluators, ValidFrom(), Clock(1e9)))
+    evaluators, builder = counted_builder(intervals=0.9)
+    found = build(builder)
     assert found.level == 0.9
     for window, report in found.reports.items():
         assert report.level == 0.9
@@ -108,8 +107,8 @@ def test_published_ends_are_the_evaluators() -> None:
 
 
 def test_without_intervals_nothing_is_published() -> None:
-    chosen = run_settings(intervals=False)
-    found = build(SnapshotBuilder(chosen, counted(chosen), ValidFrom(), Clock(1e9)))
+    _, builder = counted_builder(intervals=False)
+    found = build(builder)
     assert found.level is None
     assert b'"level"' not in msgspec.json.encode(found.reports)
     assert not any(value.method for value in found.reports["all"].metrics.values())
@@ -154,7 +153,7 @@ def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
     events = [("x, m=y", "z"), ("x", "y"), ("a, b", "z"), ("p, q, m=r, s", "z"), ("p, q", "r, s")]
     for country, m in events:
         evaluators["all"].update(True, score=0.9, slices={"country": country, "m": m})
-    builder = SnapshotBuilder(chosen, evaluators, ValidFrom(), Clock(1e9))
+    builder = builder_of(chosen, evaluators)
     data = build(builder)
     names = {row.name for row in data.slices["all"]}
     assert {"country=x\\, m=y", "country=x, m=y", "country=a\\, b"} <= names
@@ -179,8 +178,8 @@ def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
 
 
 def test_a_resampled_interval_says_what_time_it_is_of() -> None:
-    clock = Clock(1e9)
-    evaluators, builder = counted_builder(clock)
+    evaluators, builder = counted_builder()
+    clock: Any = builder._clock
     part, made = builder._resampled["all"], []
     builder._resampled["hour"]._make = dict
 
@@ -239,13 +238,13 @@ def test_the_report_has_the_values_of_the_references(tmp_path: Path) -> None:
     alerts = [{"name": f"a{n}", "reference": one, **watched} for n, one in enumerate(paths)]
     chosen = run_settings(alert=alerts)
     Path(paths[1]).unlink()  # after the start
-    builder = SnapshotBuilder(chosen, evaluators, ValidFrom(), lambda: 1e9)
+    builder = builder_of(chosen, evaluators)
     snapshot = build(builder)
     for name, view in (("", older.total), ("country=ES", older.slices()[("country", "ES"),])):
         opened = builder.open_slice(snapshot, "hour", name, "reports")
         report = opened.reports["hour"]
         assert report.references == {paths[0]: {metric: view[metric] for metric in report.metrics}}
-    without = build(SnapshotBuilder(alone, evaluators, ValidFrom(), lambda: 1e9))
+    without = build(builder_of(alone, evaluators))
     assert without.reports["all"].references is UNSET
 
 
@@ -262,6 +261,5 @@ def test_a_value_without_an_interval_says_why() -> None:
         evaluator = Evaluator("binary", **keys)
         for n in range(40):
             evaluator.update(n % 3 == 0, score=(n % 7) / 7, weight=0.5)
-        builder = SnapshotBuilder(chosen, {"all": evaluator}, ValidFrom(), lambda: 1e9)
-        report = build(builder).reports["all"]
+        report = build(builder_of(chosen, {"all": evaluator})).reports["all"]
         assert report.metrics[name].no_interval == wanted

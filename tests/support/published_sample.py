@@ -1,7 +1,7 @@
 """A snapshot as a run publishes it, of any size, with hostile texts and undefined values; and
 a publisher of such snapshots. For the tests of whatever reads snapshots.
 
-    data = published_data(slices=1000, classes=100, task="multiclass")
+    data = published_data(slices=1000, classes=100)
     publisher = SamplePublisher(data)
     publisher.publish(published_data(sequence=2))
 """
@@ -31,7 +31,6 @@ from streameval.service.publish.snapshot import (
     Mature,
     ModelComparison,
     ModelDifference,
-    OpenedPart,
     Partition,
     PredictionReport,
     PredictionSeries,
@@ -73,6 +72,9 @@ WINDOWS = {
     "recent": ("fading", "half-life 6h"),
 }
 
+PANES = 48
+"""Of the window of panes."""
+
 
 def iso(seconds: float) -> str:
     """ISO 8601, so many seconds after the sample's start."""
@@ -89,10 +91,7 @@ def published(
     *,
     slices: int = 20,
     classes: int = 2,
-    task: str | None = None,
     sequence: int = 1,
-    panes: int = 48,
-    points: int = 100,
     hostile: bool = True,
     undefined: bool = True,
     join: bool = True,
@@ -100,16 +99,15 @@ def published(
     predictions: bool = False,
     at: datetime = START,
     lag: int | None = 120,
-    seed: int = 0,
 ) -> Snapshot:
     """A snapshot with so many of each; ``models`` are compared, and 0 is a run of one.
 
     ``hostile`` puts texts of :data:`HOSTILE` among labels, slices, reasons and records;
-    ``undefined`` makes some values None, with their reasons. Numbers of the same seed differ a
-    little from sequence to sequence. The checkpoint was written ``at`` its publication.
+    ``undefined`` makes some values None, with their reasons. Numbers differ a little from sequence
+    to sequence. The checkpoint was written ``at`` its publication.
     """
-    task = task or ("binary" if classes == 2 else "multiclass")
-    rng = random.Random(f"{seed}/{sequence}")
+    task = "binary" if classes == 2 else "multiclass"
+    rng = random.Random(f"0/{sequence}")
     stamp = at.isoformat().replace("+00:00", "Z")
     labels = _labels(classes, hostile and task == "multiclass")
     names = [row.name for row in shown_metrics(task)]
@@ -130,12 +128,12 @@ def published(
             SourceInfo("kafka", "labels", topic),
         ],
         reports={name: _report(rng, task, 40_000 + sequence, undefined) for name in WINDOWS},
-        series={"1h": _series(rng, names, panes, undefined)},
-        curves={name: _curves(rng, task, points) for name in WINDOWS},
+        series={"1h": _series(rng, names, undefined)},
+        curves={name: _curves(rng, task) for name in WINDOWS},
         confusion={name: _confusion(rng, labels) for name in WINDOWS},
         slices={name: _slices(rng, names, slices, hostile, undefined) for name in WINDOWS},
         comparison={name: _comparison(models, stamp) for name in WINDOWS} if models else {},
-        predictions=_predictions(seed, task, labels, panes) if predictions else {},
+        predictions=_predictions(task, labels) if predictions else {},
         join=_join(rng, sequence) if join else None,
         partitions=[
             _partition("http:predictions", {"segment": 3, "offset": 4096}, lag, 12_000, "bytes"),
@@ -181,30 +179,37 @@ def _sure(value: float, support: int, *, resampled: bool) -> Value:
     return msgspec.structs.replace(ends, method="bootstrap", interval_as_of=iso(-5))
 
 
-def _series(rng: random.Random, names: list[str], panes: int, undefined: bool) -> Series:
-    gap = {panes // 3, panes // 3 + 1} if undefined else set()
+def _series(rng: random.Random, names: list[str], undefined: bool) -> Series:
+    gap = {PANES // 3, PANES // 3 + 1} if undefined else set()
     metrics = {
-        name: [None if n in gap else _value(rng, name) for n in range(panes)] for name in names
+        name: [None if n in gap else _value(rng, name) for n in range(PANES)] for name in names
     }
     plain = [name for name in names if name != "average_precision"]
     return Series(
-        start=[iso(300 * n) for n in range(panes)],
-        end=[iso(300 * (n + 1)) for n in range(panes)],
-        immature=[n >= panes - 3 for n in range(panes)],
-        support=[0 if n in gap else rng.randrange(500, 1500) for n in range(panes)],
+        **_spans(),
+        support=[0 if n in gap else rng.randrange(500, 1500) for n in range(PANES)],
         metrics=metrics,
         low={name: _moved(metrics[name], -0.05) for name in plain},
         high={name: _moved(metrics[name], 0.04) for name in plain},
     )
 
 
+def _spans() -> dict[str, Any]:
+    """The panes of five minutes, of which the last three are immature."""
+    return {
+        "start": [iso(300 * n) for n in range(PANES)],
+        "end": [iso(300 * (n + 1)) for n in range(PANES)],
+        "immature": [n >= PANES - 3 for n in range(PANES)],
+    }
+
+
 def _moved(values: list[float | None], by: float) -> list[float | None]:
     return [None if value is None else value + by for value in values]
 
 
-def _curves(rng: random.Random, task: str, points: int) -> dict[str, Curve]:
+def _curves(rng: random.Random, task: str) -> dict[str, Curve]:
     bend = rng.uniform(0.1, 0.4)
-    steps = [n / (points - 1) for n in range(points)]
+    steps = [n / 99 for n in range(100)]
     bins = [(n / 10, (n + 1) / 10) for n in range(10)]
     columns: dict[str, dict[str, Any]] = {
         "roc": {
@@ -304,23 +309,21 @@ def _comparison(models: int, stamp: str) -> ModelComparison:
     )
 
 
-def _predictions(
-    seed: int, task: str, labels: list[Any], panes: int
-) -> dict[str, PredictionReport]:
+def _predictions(task: str, labels: list[Any]) -> dict[str, PredictionReport]:
     """Of every window; that of panes has a reference, and an estimate that has failed."""
-    rng = random.Random(seed)
-    times = {"start": iso(300 * (panes - 3)), "end": iso(300 * panes)}
+    rng = random.Random(0)
     bins = 20 if task == "binary" else len(labels)
 
     def column(center: float, lacking: int = 12) -> list[float | None]:
         """Of the panes, of which the first are the reference."""
-        return [None if n < lacking else center + rng.uniform(-0.02, 0.02) for n in range(panes)]
+        return [None if n < lacking else center + rng.uniform(-0.02, 0.02) for n in range(PANES)]
 
     rate = "positive_rate" if task == "binary" else "mean_confidence"
     expected = {name: column(0.8) for name in ("accuracy", "f1")}
     compared = PredictionReport(
         events=40_000,
-        **times,
+        start=iso(300 * (PANES - 3)),
+        end=iso(300 * PANES),
         unlabelled=2500,
         metrics={
             rate: Value(0.25, 2500, "", 0.24, 0.26, "wilson"),
@@ -347,10 +350,8 @@ def _predictions(
             [2 * n / (bins * (bins - 1)) for n in range(bins)],
         ),
         series=PredictionSeries(
-            start=[iso(300 * n) for n in range(panes)],
-            end=[iso(300 * (n + 1)) for n in range(panes)],
-            immature=[n >= panes - 3 for n in range(panes)],
-            events=[rng.randrange(500, 1500) for _ in range(panes)],
+            **_spans(),
+            events=[rng.randrange(500, 1500) for _ in range(PANES)],
             metrics={rate: column(0.25, 0)},
             drift={"ks": column(0.1), "wasserstein": column(0.05)},
             expected=expected,
@@ -480,15 +481,7 @@ class SamplePublisher(Publisher):
             self.publish(data)
 
     @staticmethod
-    def _open_slice(
-        data: Snapshot,
-        window: str,
-        name: str,
-        part: OpenedPart,
-        metric: str = "",
-        model: str = "",
-        label: str = "",
-    ) -> Snapshot | None:
+    def _open_slice(data: Snapshot, window: str, name: str, *_: str) -> Snapshot | None:
         """Every slice, model and label of the sample has the numbers of its window."""
         return data if not name or any(row.name == name for row in data.slices[window]) else None
 

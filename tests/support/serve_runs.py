@@ -20,6 +20,7 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS, Limits
 from streameval.service.http.server import Server
+from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Snapshot
 from tests.support import run
 from tests.support.published_sample import START, SamplePublisher, published_data
@@ -95,6 +96,7 @@ def serving(
     token: str | None = None,
     limits: Limits = LIMITS,
     listen: str = "127.0.0.1:0",
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Iterator[Running]:
     """A server for as long as the block lasts."""
@@ -102,13 +104,18 @@ def serving(
     clock = Clock(NOW)
     box = Box() if inbox is None else inbox
     serve = ServeSettings(listen=Address(listen), **settings)
-    server = Server(serve, http, publisher, box, clock=clock, token=token, limits=limits)
+    server = Server(
+        serve, http, publisher, box, clock=clock, token=token, limits=limits, progress=progress
+    )
     headers = {"authorization": f"Bearer {token}"} if token else {}
     # The default allows for keep-alives that the server ends meanwhile.
     transport = httpx.HTTPTransport(retries=1, verify=False)
     try:
         with httpx.Client(
-            base_url=_local(server.url), headers=headers, timeout=20, transport=transport
+            base_url=server.url.replace("//0.0.0.0:", "//127.0.0.1:"),
+            headers=headers,
+            timeout=20,
+            transport=transport,
         ) as client:
             yield Running(server, client, publisher, box, clock)
     finally:
@@ -117,8 +124,10 @@ def serving(
         server.stop()
 
 
-def _local(url: str) -> str:
-    return url.replace("//0.0.0.0:", "//127.0.0.1:")
+def connected(running: Running, source: str = "127.0.0.1") -> socket.socket:
+    """A connection of a client at an address of its own, for bytes as they are."""
+    where = running.server.address
+    return socket.create_connection((where.host, where.port), 30, (source, 0))
 
 
 def raw(url: str, request: bytes, *, close: bool = False) -> bytes:

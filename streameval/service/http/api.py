@@ -126,10 +126,10 @@ class QueryParameters:
         names = list(windows)
         return windows[self.choice("window", names, names[0] if names else "")]
 
-    def model(self, data: Snapshot, window: str, given: str | None = None) -> str:
+    def model(self, data: Snapshot, window: str) -> str:
         """A model; empty where it is the first one, whose numbers a snapshot holds."""
         models = data.comparison[window].models if data.comparison else [""]
-        name = self.choice("model", models, models[0]) if given is None else given
+        name = self.choice("model", models, models[0])
         return "" if name == models[0] else name
 
     def of_part(
@@ -354,7 +354,11 @@ def _slices(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
     page = _page(query, slices=ordered(matching, sort, falls=falls))
     if query.choice("models", _ALL, "") and data.comparison:
         names = data.comparison[window.name].models
-        of_model = {name: _rows_of(data, query, window.name, name) for name in names}
+        of_model = {}
+        for name in names:
+            model = "" if name == names[0] else name
+            found = query.of_part(data, window.name, "slices", model=model).slices[window.name]
+            of_model[name] = {row.name: row.metrics for row in found}
         page["slices"] = [
             replace(row, models={name: rows.get(row.name, {}) for name, rows in of_model.items()})
             for row in page["slices"]
@@ -367,12 +371,6 @@ def _slices(data: Snapshot, query: QueryParameters, window: Window) -> Answer:
         "below_support": len(rows) - len(supported),
         **page,
     }
-
-
-def _rows_of(data: Snapshot, query: QueryParameters, window: str, model: str) -> dict[str, Any]:
-    """The metrics of each slice by its name, of a model."""
-    found = query.of_part(data, window, "slices", model=query.model(data, window, model))
-    return {row.name: row.metrics for row in found.slices[window]}
 
 
 def _comparison(data: Snapshot, query: QueryParameters, window: Window) -> Answer:

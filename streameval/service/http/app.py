@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import get_args
 
 import msgspec
 
@@ -26,16 +26,9 @@ from streameval.service.http.api import (
     status,
 )
 from streameval.service.http.api_page import api_page
-from streameval.service.http.asgi import JSON, App, header
-from streameval.service.http.bodies import (
-    BodyMemory,
-    PostKind,
-    PostQueue,
-    check_lines,
-    one_line_each,
-    read_body,
-)
-from streameval.service.http.errors import RefusedError, failure
+from streameval.service.http.asgi import JSON, App, Receive, Scope, Send, header
+from streameval.service.http.bodies import BodyMemory, check_lines, one_line_each, read_body
+from streameval.service.http.errors import RefusedError
 from streameval.service.http.guard import Limits
 from streameval.service.http.health import UNPUBLISHED, Readiness, is_alive
 from streameval.service.http.live import EventStream
@@ -43,13 +36,13 @@ from streameval.service.http.openapi import openapi, openapi_text
 from streameval.service.http.prometheus import CONTENT_TYPE, MetricsText
 from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Publisher
+from streameval.service.sources.inbox import Inbox, InboxKind
 
 try:
-    from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response, StreamingResponse
-    from starlette.routing import Route
+    from starlette.routing import Route, Router
 except ImportError:
     raise MissingExtraError("serving", package="starlette", extra="serve") from None
 
@@ -75,7 +68,7 @@ def application(
     settings: ServeSettings,
     http: HttpSettings | None,
     publisher: Publisher,
-    inbox: PostQueue | None,
+    inbox: Inbox | None,
     *,
     events: EventStream,
     threads: ThreadPoolExecutor,
@@ -86,7 +79,7 @@ def application(
     following: bool,
 ) -> App:
     """The application, without the guard; ``threads`` store posts, beside those of queries."""
-    readiness = Readiness(settings, following=following)
+    readiness = Readiness(settings, following)
     files = _StaticFiles()
     metrics_text = MetricsText(
         publisher,
@@ -138,31 +131,29 @@ def application(
         Route("/api/status", about),
         Route("/api/events", events, methods=["GET"]),
     ]
-    if inbox is not None and http is not None:
-        memory = BodyMemory(max(limits.body_bytes, http.max_body_bytes))
-        for kind in get_args(PostKind):
+    memory = BodyMemory(max(limits.body_bytes, 0 if http is None else http.max_body_bytes))
+    for kind in get_args(InboxKind):
+        post = _no_posts(following)
+        if inbox is not None and http is not None:
             post = _posting(kind, http, inbox, memory, threads, limits.body_seconds)
-            routes.append(Route(f"/v1/{kind}", post, methods=["POST"]))
-    else:
         # No pattern: it would answer every other path under /v1 with 405.
-        for kind in get_args(PostKind):
-            routes.append(Route(f"/v1/{kind}", _no_posts(following), methods=["POST"]))
-    handlers: dict[Any, Any] = {
-        RefusedError: _refuse,
-        HTTPException: _refuse_route,
-        Exception: _failed,
-    }
-    app = Starlette(routes=routes, exception_handlers=handlers)
+        routes.append(Route(f"/v1/{kind}", post, methods=["POST"]))
     # A redirect would be to whatever host the request named.
-    app.router.redirect_slashes = False
-    return cast(App, app)
+    router = Router(routes, redirect_slashes=False)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        # Inside an application the router raises what it refuses itself.
+        scope["app"] = app
+        try:
+            await router(scope, receive, send)
+        except HTTPException as error:
+            raise _refused(scope, error) from None
+
+    return app
 
 
-def _json(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
-    body = msgspec.json.encode(content)
-    return Response(
-        body, code, media_type=JSON, headers={"cache-control": "no-store", **(headers or {})}
-    )
+def _json(content: object, code: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), code, {"cache-control": "no-store"}, JSON)
 
 
 def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request], Response]:
@@ -187,9 +178,9 @@ def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request],
 
 
 def _posting(
-    kind: PostKind,
+    kind: InboxKind,
     http: HttpSettings,
-    inbox: PostQueue,
+    inbox: Inbox,
     memory: BodyMemory,
     threads: ThreadPoolExecutor,
     seconds: float,
@@ -237,23 +228,16 @@ def _no_posts(following: bool) -> Callable[[Request], Awaitable[Response]]:
     return refuse
 
 
-def _refuse(request: Request, fault: Exception) -> Response:
-    assert isinstance(fault, RefusedError)
-    headers = {"cache-control": "no-store", **dict(fault.headers)}
-    return Response(fault.body(), fault.status, media_type=JSON, headers=headers)
-
-
-def _refuse_route(request: Request, error: Exception) -> Response:
+def _refused(scope: Scope, error: HTTPException) -> RefusedError:
     """Starlette's own errors: an unknown path, or a method that the path does not have."""
-    assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    expected, got, where = "a path of /openapi.json", request.url.path, "the path"
+    expected, got, where = "a path of /openapi.json", scope["path"], "the path"
     near = [one for one in openapi()["paths"] if did_you_mean(_subject(got), [_subject(one)])]
     remedy = did_you_mean(got, near)
     if error.status_code == 405:
-        expected, got, where = headers.get("Allow", ""), request.method, "the method"
+        expected, got, where = headers.get("Allow", ""), scope["method"], "the method"
         remedy = ""
-    fault = RefusedError(
+    return RefusedError(
         error.status_code,
         expected=expected,
         got=shown(got),
@@ -261,16 +245,11 @@ def _refuse_route(request: Request, error: Exception) -> Response:
         remedy=remedy,
         headers=tuple(headers.items()),
     )
-    return _refuse(request, fault)
 
 
 def _subject(path: str) -> str:
     """The first part of a path that says what it is about."""
     return next((part for part in path.split("/") if part not in ("", "api", "v1")), "")
-
-
-def _failed(request: Request, error: Exception) -> Response:
-    return _refuse(request, failure())
 
 
 class _StaticFiles:

@@ -5,22 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from streameval.errors import shown
 from streameval.service.http.asgi import JSON, Receive, Scope, header
 from streameval.service.http.errors import RefusedError
-
-PostKind: TypeAlias = Literal["predictions", "labels"]
-
-
-class PostQueue(Protocol):
-    """Stores posted events."""
-
-    def append(self, kind: PostKind, body: bytes) -> int:
-        """Store JSON lines durably and return their number; StoreError when it cannot, for now."""
 
 
 class BodyMemory:

@@ -37,26 +37,11 @@ class RefusedError(StreamevalError):
         retry_seconds: int | None = None,
     ) -> None:
         self.status = status
-        self.expected = expected
-        self.got = got
-        self.where = where
-        self.remedy = remedy
+        self._fault = Fault(expected, got, where, remedy)
         retry = () if retry_seconds is None else (("retry-after", str(retry_seconds)),)
         self.headers = retry + headers
         super().__init__(f"{where}: expected {expected}, got {got}")
 
     def body(self) -> bytes:
         """The answer's JSON."""
-        fault = Fault(self.expected, self.got, self.where, self.remedy)
-        return msgspec.json.encode(Error(fault))
-
-
-def failure() -> RefusedError:
-    """The error of an exception that was not expected; the guard logs it."""
-    return RefusedError(
-        500,
-        expected="an answer",
-        got="a failure of streameval's own",
-        where="the server",
-        remedy="see its log",
-    )
+        return msgspec.json.encode(Error(self._fault))

@@ -11,6 +11,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -20,7 +21,7 @@ from streameval.service.config.address import Address, client_of, is_loopback
 from streameval.service.config.secrets import check_token
 from streameval.service.http.asgi import App, Message, Receive, Scope, Send, header, respond
 from streameval.service.http.bodies import BodyMemory, read_body
-from streameval.service.http.errors import RefusedError, failure
+from streameval.service.http.errors import RefusedError
 
 _LOG = logging.getLogger("streameval.service.http")
 COOKIE = "streameval_session"
@@ -59,15 +60,14 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-SECURITY_HEADERS = (
-    ("content-security-policy", _POLICY),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
-    ("cross-origin-resource-policy", "same-origin"),
-    ("cross-origin-opener-policy", "same-origin"),
+_SECURITY_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
 )
-_ENCODED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS]
 
 
 class Limits(NamedTuple):
@@ -121,9 +121,7 @@ class Access:
         self._cookie = hmac.digest(self._token, b"streameval session", "sha256").hex().encode()
 
     def allows(self, scope: Scope) -> bool:
-        """Whether the request has the token or the cookie."""
-        if self.open:
-            return True
+        """Whether the request has the token or the cookie, of a run with a token."""
         kind, _, given = (header(scope, "authorization") or "").partition(" ")
         if kind.lower() == "bearer" and self.is_token(given.strip()):
             return True
@@ -275,7 +273,7 @@ class Guard:
                 started = True
                 if message["status"] >= 400:
                     await body.discard()
-                message["headers"] = [*message.get("headers", ()), *_ENCODED]
+                message["headers"] = [*message.get("headers", ()), *_SECURITY_HEADERS]
             await send(message)
 
         try:
@@ -291,7 +289,14 @@ class Guard:
             if started:
                 # uvicorn closes the connection if the answer is not whole.
                 return
-            await respond(with_headers, 500, failure().body())
+            failure = RefusedError(
+                500,
+                expected="an answer",
+                got="a failure of streameval's own",
+                where="the server",
+                remedy="see its log",
+            )
+            await respond(with_headers, 500, failure.body())
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Check the request; whether that has answered it."""
@@ -376,7 +381,8 @@ class Guard:
     def _check_host(self, scope: Scope) -> None:
         # Without a token, a site whose name was made to point here (DNS rebinding) gets nothing.
         host = header(scope, "host") or ""
-        if self._access.open and not is_loopback(_name_of(host)):
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        if self._access.open and not is_loopback(name):
             raise RefusedError(
                 421,
                 expected="a name of this machine, such as localhost",
@@ -421,13 +427,6 @@ class _Body:
             self._more = False
 
 
-def _name_of(host: str) -> str:
-    """A Host header without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
-
-
 def _check_size(scope: Scope) -> None:
     headers = scope["headers"]
     size = sum(len(name) + len(value) for name, value in headers)
@@ -450,14 +449,12 @@ def _check_size(scope: Scope) -> None:
 
 def _check_origin(scope: Scope) -> None:
     """Reject requests that another site's page makes a browser send (CSRF)."""
-    site = header(scope, "sec-fetch-site")
-    origin = header(scope, "origin")
-    if site is not None:
-        own = site in ("same-origin", "none")
-    elif origin is not None:
-        own = _netloc(origin) == (header(scope, "host") or "").lower()
-    else:
-        own = True
+    site, origin = header(scope, "sec-fetch-site"), header(scope, "origin")
+    own = site in (None, "same-origin", "none")
+    if site is None and origin is not None:
+        own = False
+        with suppress(ValueError):  # of a text that is no URL
+            own = urlsplit(origin).netloc.lower() == (header(scope, "host") or "").lower()
     if not own:
         raise RefusedError(
             403,
@@ -465,10 +462,3 @@ def _check_origin(scope: Scope) -> None:
             got=shown(origin or site),
             where="the header Origin",
         )
-
-
-def _netloc(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""

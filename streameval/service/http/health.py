@@ -36,17 +36,15 @@ def is_alive(settings: ServeSettings, progress: Progress) -> bool:
     return progress.idle_seconds <= settings.live_age.seconds
 
 
-class Readiness:
+class Readiness(NamedTuple):
     """Finds the reasons why a process is not caught up."""
 
     # Caught up: every partition is read to within ready_lag, the last checkpoint is younger than
     # ready_checkpoint_age, and most of the recent records are in time for the join and the windows.
     # A process that follows a store is caught up if it has read it within ready_checkpoint_age.
 
-    def __init__(self, settings: ServeSettings, *, following: bool = False) -> None:
-        self._lag = settings.ready_lag
-        self._age = settings.ready_checkpoint_age.seconds
-        self.following = following
+    settings: ServeSettings
+    following: bool = False
 
     def reasons(self, data: Snapshot | None, now: float) -> list[Reason]:
         """Why the run is not caught up at a time, in seconds since 1970; empty if it is."""
@@ -60,13 +58,14 @@ class Readiness:
         if data is None:
             yield Reason("unpublished", UNPUBLISHED)
             return
+        most_age, most_lag = self.settings.ready_checkpoint_age.seconds, self.settings.ready_lag
         age = now - seconds_of(data.at if self.following else data.checkpoint.at)
-        if age > self._age:
+        if age > most_age:
             code: Code = "checkpoint_age"
             what = f"the last checkpoint is {age:.0f} s old"
             if self.following:
                 code, what = "store_age", f"the store was last read {age:.0f} s ago"
-            yield Reason(code, f"{what}; expected at most {self._age:g} s")
+            yield Reason(code, f"{what}; expected at most {most_age:g} s")
         late = {f"window {window.name}": window.late for window in data.windows}
         if data.join is not None:
             late["the join"] = data.join.late
@@ -85,8 +84,8 @@ class Readiness:
                 if self.following:
                     continue
                 yield Reason("lag", f"{name}: how much is left to read is not known yet")
-            elif lag > self._lag:
-                text = f"{name}: {lag:,} are left to read; expected at most {self._lag:,}"
+            elif lag > most_lag:
+                text = f"{name}: {lag:,} are left to read; expected at most {most_lag:,}"
                 yield Reason("lag", text)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias, cast, get_args
 
 from streameval import __version__
@@ -21,6 +22,7 @@ from streameval.service.publish.snapshot import (
     Quarantine,
     Snapshot,
     State,
+    Value,
 )
 
 try:
@@ -39,10 +41,10 @@ _LONGEST = 120
 _NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _STATES: tuple[str, ...] = get_args(State)
 
-_Value: TypeAlias = tuple[str, float | None, float | None, float | None]
-"""A metric, its value and the ends of its interval."""
 _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 """A value, and the values of its labels."""
+_Row: TypeAlias = tuple[Any, *tuple[str, ...]]
+"""A struct with a value, and the values of its labels."""
 
 
 class MetricsText:
@@ -100,7 +102,7 @@ class MetricsText:
 
 
 def _family(
-    kind: type[Any], name: str, text: str, samples: Iterable[_Sample], labels: tuple[str, ...]
+    kind: type[Any], name: str, text: str, samples: Iterable[_Sample], *labels: str
 ) -> Metric:
     """A metric's samples, each label set once: a second one would void the whole scrape."""
     metric = kind(f"streameval_{name}", text, labels=labels)
@@ -117,12 +119,8 @@ def _family(
     return cast(Metric, metric)
 
 
-def _gauge(name: str, text: str, samples: Iterable[_Sample], *labels: str) -> Metric:
-    return _family(GaugeMetricFamily, name, text, samples, labels)
-
-
-def _counter(name: str, text: str, samples: Iterable[_Sample], *labels: str) -> Metric:
-    return _family(CounterMetricFamily, name, text, samples, labels)
+_gauge = partial(_family, GaugeMetricFamily)
+_counter = partial(_family, CounterMetricFamily)
 
 
 def _one(name: str, text: str, value: float) -> Metric:
@@ -145,50 +143,33 @@ def _checkpoint(data: Snapshot, now: float | None) -> Iterator[Metric]:
 
 
 def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
+    rows: list[_Row] = []
     supports: list[_Sample] = []
-    metrics: list[_Sample] = []
-    undefined: list[_Sample] = []
     left_out: list[_Sample] = []
-    ends: dict[str, list[_Sample]] = {"low": [], "high": []}
-
-    def add(window: str, part: str, support: float, values: Iterable[_Value]) -> None:
-        supports.append((support, window, part))
-        for name, value, low, high in values:
-            if value is None:
-                undefined.append((1, name, window, part))
-            else:
-                metrics.append((value, name, window, part))
-            for side, end in (("low", low), ("high", high)):
-                if end is not None:
-                    ends[side].append((end, name, window, part))
-
     for window, report in data.reports.items():
-        rows = report.metrics
-        support = max((row.support for row in rows.values()), default=0)
-        values = ((name, row.value, row.low, row.high) for name, row in rows.items())
-        add(window, TOTAL, support, values)
+        support = max((row.support for row in report.metrics.values()), default=0)
+        supports.append((support, window, TOTAL))
+        rows += [(row, name, window, TOTAL) for name, row in report.metrics.items()]
         slices = sorted(data.slices.get(window, []), key=lambda row: (-row.support, row.name))
         for part in slices[:most_slices]:
-            values = (
-                (name, value, part.low.get(name), part.high.get(name))
-                for name, value in part.metrics.items()
-            )
-            add(window, part.name, part.support, values)
+            supports.append((part.support, window, part.name))
+            for name, value in part.metrics.items():
+                row = Value(value, 0, low=part.low.get(name), high=part.high.get(name))
+                rows.append((row, name, window, part.name))
         left_out.append((max(0, len(slices) - most_slices), window))
     labels = ("window", "slice")
-    text = "A metric's value, in its own unit; absent where undefined"
-    yield _gauge("metric", text, metrics, "metric", *labels)
-    for side, samples in ends.items():
-        text = f"The {side} end of a metric's interval; absent where there is none"
-        yield _gauge(f"metric_{side}", text, samples, "metric", *labels)
+    text = "A metric's value, in its own unit"
+    end = "The {} end of a metric's interval; absent where there is none"
+    yield from _with_ends("metric", text, end, rows, *labels)
     if data.level is not None:
         yield _one("interval_level", "The level of the intervals", data.level)
+    undefined: list[_Sample] = [(1, *texts) for row, *texts in rows if row.value is None]
     yield _gauge("undefined", "1 where a metric has no value", undefined, "metric", *labels)
     yield _gauge("support", "Weight of the events that the metrics are about", supports, *labels)
     immature = [(window.immature, window.name) for window in data.windows]
     text = "1 while labels of the window still arrive"
     yield _gauge("window_immature", text, immature, "window")
-    late = [(row.late, row.name) for row in data.windows if row.late is not None]
+    late = _numbers([(row, row.name) for row in data.windows], "late")
     text = "Share of the recent events that were too late"
     yield _gauge("window_late_ratio", text, late, "window")
     text = "Slices beyond serve.max_slices_exposed"
@@ -196,52 +177,54 @@ def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
 
 
 def _comparison(data: Snapshot) -> Iterator[Metric]:
-    rows = [(name, row) for name, one in data.comparison.items() for row in one.differences]
-    labelled = [(row, row.a, row.metric, window) for window, row in rows]
-    for end, text in (
-        ("value", "A model's metric less that of the first model; absent where undefined"),
-        ("low", "The low end of the difference's interval; absent where there is none"),
-        ("high", "The high end of the difference's interval; absent where there is none"),
-    ):
-        name = "difference" if end == "value" else f"difference_{end}"
-        yield _gauge(name, text, _numbers(labelled, end), "model", "metric", "window")
+    rows: list[_Row] = [
+        (row, row.metric, name, row.a)
+        for name, one in data.comparison.items()
+        for row in one.differences
+    ]
+    text = "A model's metric less that of the first model"
+    end = "The {} end of the difference's interval; absent where there is none"
+    yield from _with_ends("difference", text, end, rows, "window", "model")
 
 
 def _predictions(reports: Mapping[str, PredictionReport]) -> Iterator[Metric]:
-    windows = reports.items()
+    def rows(field: str) -> list[_Row]:
+        return [
+            (row, name, window)
+            for window, one in reports.items()
+            for name, row in getattr(one, field).items()
+        ]
+
+    windows: list[_Row] = [(one, name) for name, one in reports.items()]
     text = "Weight of all predictions of the window"
-    yield _gauge("predictions", text, [(one.events, name) for name, one in windows], "window")
+    yield _gauge("predictions", text, _numbers(windows, "events"), "window")
     text = "Weight of the predictions whose labels still arrive, which drift and the like are about"
-    waiting = [(one.unlabelled, name) for name, one in windows]
-    yield _gauge("predictions_unlabelled", text, waiting, "window")
+    yield _gauge("predictions_unlabelled", text, _numbers(windows, "unlabelled"), "window")
     for family, field, text in (
         ("prediction_metric", "metrics", "A metric of the unlabelled predictions alone"),
         ("expected_metric", "expected", "A metric as expected once the labels are there"),
     ):
-        rows = [
-            (row, name, window)
-            for window, one in windows
-            for name, row in getattr(one, field).items()
-        ]
-        for part, words in (
-            ("value", f"{text}; absent where undefined"),
-            ("low", f"{text}: the low end of its interval"),
-            ("high", f"{text}: the high end of its interval"),
-        ):
-            ending = "" if part == "value" else f"_{part}"
-            yield _gauge(family + ending, words, _numbers(rows, part), "metric", "window")
-    drifts = [(row, name, window) for window, one in windows for name, row in one.drift.items()]
+        end = f"{text}: the {{}} end of its interval"
+        yield from _with_ends(family, text, end, rows(field), "window")
     text = "How far the unlabelled predictions are from the reference; absent where undefined"
-    yield _gauge("drift", text, _numbers(drifts, "value"), "measure", "window")
+    yield _gauge("drift", text, _numbers(rows("drift"), "value"), "measure", "window")
     text = "The p-value of that drift; absent where there is none"
-    yield _gauge("drift_p_value", text, _numbers(drifts, "p_value"), "measure", "window")
-    checks = [(row, name, window) for window, one in windows for name, row in one.checks.items()]
+    yield _gauge("drift_p_value", text, _numbers(rows("drift"), "p_value"), "measure", "window")
     text = "1 where more expected values of panes have failed than their level allows"
-    failed: list[_Sample] = [(float(row.flagged), *labels) for row, *labels in checks]
+    failed = _numbers(rows("checks"), "flagged")
     yield _gauge("expected_metric_failed", text, failed, "metric", "window")
 
 
-def _numbers(rows: Iterable[tuple[Any, *tuple[str, ...]]], field: str) -> list[_Sample]:
+def _with_ends(name: str, text: str, end: str, rows: list[_Row], *labels: str) -> Iterator[Metric]:
+    """The values of metrics, and the ends of their intervals."""
+    labels = ("metric", *labels)
+    yield _gauge(name, f"{text}; absent where undefined", _numbers(rows, "value"), *labels)
+    for side in ("low", "high"):
+        samples = _numbers(rows, side)
+        yield _gauge(f"{name}_{side}", end.format(side), samples, *labels)
+
+
+def _numbers(rows: Iterable[_Row], field: str) -> list[_Sample]:
     """A field of each row that is not None, with the row's labels."""
     return [(value, *labels) for row, *labels in rows if (value := getattr(row, field)) is not None]
 

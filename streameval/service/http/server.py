@@ -23,12 +23,12 @@ from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.app import application
-from streameval.service.http.bodies import PostQueue
 from streameval.service.http.connections import Connections
 from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import EventStream
 from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Publisher
+from streameval.service.sources.inbox import Inbox
 
 try:
     import uvicorn
@@ -54,7 +54,7 @@ class Server:
         serve: ServeSettings,
         http: HttpSettings | None,
         publisher: Publisher,
-        inbox: PostQueue | None,
+        inbox: Inbox | None,
         *,
         clock: Callable[[], float] = time.time,
         token: str | None = None,

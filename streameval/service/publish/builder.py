@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import (
@@ -108,6 +109,8 @@ _RESAMPLED_SECONDS = 1e-5
 _FORCED_SECONDS = 0.1
 """What resampling an interval may take where all parts of a snapshot are recomputed."""
 
+_NOT_COMPARED = "a run does not resample scores; Comparison.load of an exported state does"
+
 _T = TypeVar("_T")
 
 
@@ -143,6 +146,11 @@ class CachedPart(Generic[_T]):
             self._cost = self._at - begun
         if not self.stale:
             self.as_of = now
+
+
+def _parts(make: Callable[[str], _T], windows: Iterable[str]) -> dict[str, CachedPart[_T]]:
+    """A part of each window."""
+    return {name: CachedPart(partial(make, name)) for name in windows}
 
 
 class _Totals(Struct, frozen=True):
@@ -184,31 +192,18 @@ class SnapshotBuilder:
         self._metrics = main_metrics(settings)
         self._level = interval_level(settings)
         self._known_panes: dict[str, tuple[PaneReports, PaneReports]] = {}
-        self._totals: dict[str, CachedPart[_Totals]] = {}
-        self._resampled: dict[str, CachedPart[dict[str, Value]]] = {}
-        self._panes: dict[str, CachedPart[_Panes]] = {}
-        self._slices: dict[str, CachedPart[list[Slice]]] = {}
-        self._compared = {
-            name: CachedPart(partial(self._make_compared, name))
-            for name, one in evaluators.items()
-            if isinstance(one, Comparison)
-        }
-        for window in settings.window:
-            name = window.name
-            self._totals[name] = CachedPart(partial(self._make_totals, name))
-            self._slices[name] = CachedPart(partial(self._make_slices, name))
-            self._resampled[name] = CachedPart(
-                partial(self._make_resampled, name), partial(self._resampling_seconds, name)
-            )
-            if kind_of_settings(window).name == "panes":
-                self._panes[name] = CachedPart(partial(self._make_panes, name))
+        kinds = {window.name: kind_of_settings(window).name for window in settings.window}
+        compared = [name for name, one in evaluators.items() if isinstance(one, Comparison)]
+        self._totals = _parts(self._make_totals, kinds)
+        self._slices = _parts(self._make_slices, kinds)
+        self._resampled = _parts(self._make_resampled, kinds)
+        for name, part in self._resampled.items():
+            part.expected = partial(self._resampling_seconds, name)
+        self._panes = _parts(self._make_panes, [name for name in kinds if kinds[name] == "panes"])
+        self._compared = _parts(self._make_compared, compared)
+        self._predicted = _parts(self._make_predicted, kinds if predicted_windows(settings) else ())
         self._reports = PredictionReports(settings, evaluators, clock)
         self._forced = False
-        self._predicted = {
-            window.name: CachedPart(partial(self._make_predicted, window.name))
-            for window in settings.window
-            if predicted_windows(settings)
-        }
         # Half of the time is for the totals, which readers wait for; they are made first.
         groups: list[tuple[list[CachedPart[Any]], float, float]] = [
             ([*self._totals.values()], _SHARE / 2, math.inf),
@@ -234,13 +229,13 @@ class SnapshotBuilder:
         """The evaluator of a window, which may have been replaced since the last look."""
         return reference_of(self._given[window])
 
+    def _resampling_seconds(self, window: str) -> float:
+        return resampling_seconds(self._evaluator(window).total)
+
     def _comparison(self, window: str) -> Comparison:
         found = self._given[window]
         assert isinstance(found, Comparison)
         return found
-
-    def _resampling_seconds(self, window: str) -> float:
-        return resampling_seconds(self._evaluator(window).total)
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
@@ -302,7 +297,7 @@ class SnapshotBuilder:
             if self.examples is None
             else {window: part.examples for window, part in totals.items()},
             series={
-                window: msgspec.structs.replace(
+                window: replace(
                     part.value.series,
                     immature=[
                         labelled_until is None or end > labelled_until for end in part.value.ends
@@ -312,7 +307,7 @@ class SnapshotBuilder:
             },
             slices={window: part.value for window, part in self._slices.items()},
             comparison={
-                window: msgspec.structs.replace(part.value, as_of=iso_time(part.as_of))
+                window: replace(part.value, as_of=iso_time(part.as_of))
                 for window, part in self._compared.items()
             },
             predictions={window: part.value for window, part in self._predicted.items()},
@@ -374,7 +369,7 @@ class SnapshotBuilder:
         report = totals.value.report
         late = {} if part.as_of == totals.as_of else {"interval_as_of": iso_time(part.as_of)}
         values = {
-            name: msgspec.structs.replace(
+            name: replace(
                 report.metrics[name],
                 **{key: getattr(one, key) for key in ("low", "high", "method")},
                 **late,
@@ -382,17 +377,15 @@ class SnapshotBuilder:
             for name, one in part.value.items()
             if one.method and name in report.metrics and report.metrics[name].value is not None
         }
-        return msgspec.structs.replace(report, metrics={**report.metrics, **values})
+        return replace(report, metrics={**report.metrics, **values})
 
     def _names(self, view: View) -> list[str]:
         """The main metrics that the fed columns allow."""
         names = []
         for name in self._metrics:
-            try:
+            with suppress(MetricError):
                 view.report([name])
-            except MetricError:
-                continue
-            names.append(name)
+                names.append(name)
         return names
 
     def _make_panes(self, window: str) -> _Panes:
@@ -434,15 +427,20 @@ class SnapshotBuilder:
         return found if isinstance(found, View) else found[model or found.models[0]]
 
     def _report(self, view: View, key: SliceKey | None = None) -> Report:
-        """The report, with the values of the references."""
-        found = _report(view, self._level)
-        if not self._references:
-            return found
-        values = {
-            path: _reference_values(one, key, found.metrics)
-            for path, one in self._references.items()
-        }
-        return msgspec.structs.replace(found, references=values)
+        """The report, with the intervals that have a formula and the values of the references."""
+        given = view.report()
+        rows = {row.metric: row for row in given}
+        if self._level is not None:
+            plain, _ = self._by_formula(rows)
+            rows |= {row.metric: row for row in _rows(view, plain, self._level)}
+        values = {path: _reference_values(one, key, rows) for path, one in self._references.items()}
+        return Report(
+            task=given.task,
+            metrics={name: Value.of(row) for name, row in rows.items()},
+            level=UNSET if self._level is None else self._level,
+            references=values or UNSET,
+            **given.notes,
+        )
 
     def _make_slices(self, window: str, model: str = "") -> list[Slice]:
         total = self._view(window, None, model)
@@ -499,7 +497,7 @@ class SnapshotBuilder:
             for row in comparison.slice_differences(named[0], a=model, level=found.level)
         ]
         rows.sort(key=lambda row: math.inf if (p := row.difference.p_value) is None else p)
-        return msgspec.structs.replace(
+        return replace(
             found,
             slice_metric=named[0],
             slices=rows[:_COMPARED_SLICES],
@@ -519,8 +517,11 @@ class SnapshotBuilder:
             found = {model: float(view[model][name]) for model in view.models}
             values[name] = {model: finite(value) for model, value in found.items()}
             if needs_pairs(metric := find(name, task)) and is_bootstrapped(metric):
+                nothing = (None, None, None, None, "", _NOT_COMPARED)
                 differences += [
-                    _no_difference(name, model, first, found[model] - found[first])
+                    ModelDifference(
+                        name, model, first, finite(found[model] - found[first]), *nothing
+                    )
                     for model in others
                 ]
             else:
@@ -566,23 +567,9 @@ class SnapshotBuilder:
                 self._opened.clear()
             known = window, name, part, metric, model, label
             if known not in self._opened:
-                if part == "slices":
-                    self._opened[known] = self._slices_of(window, model)
-                elif part == "comparison" and key is not None:
-                    of_slice = self._comparison(window).slices()[key]
-                    as_of = data.comparison[window].as_of
-                    opened = msgspec.structs.replace(self._compare(of_slice), as_of=as_of)
-                    self._opened[known] = opened
-                elif part == "predictions":
-                    self._opened[known] = self._make_predicted(window, key, model)
-                else:
-                    view = self._view(window, key, model)
-                    if label:
-                        view = _of_label(view, data.labels, label)
-                    opened = self._read_part(view, key, data, window, part, metric)
-                    self._opened[known] = opened
+                self._opened[known] = self._read(data, window, key, part, metric, model, label)
             found = {**getattr(data, part), window: self._opened[known]}
-        return msgspec.structs.replace(data, **{part: found})
+        return replace(data, **{part: found})
 
     def _slices_of(self, window: str, model: str) -> list[Slice]:
         """The slices of another model, at most as often as fits into their share of the time."""
@@ -593,15 +580,26 @@ class SnapshotBuilder:
         part.refresh(self._clock, _COMPARED_SHARE / len(self._of_models), 0, force=False)
         return part.value
 
-    def _read_part(
+    def _read(
         self,
-        view: View,
-        key: SliceKey | None,
         data: Snapshot,
         window: str,
+        key: SliceKey | None,
         part: OpenedPart,
         metric: str,
+        model: str,
+        label: str,
     ) -> Any:
+        if part == "slices":
+            return self._slices_of(window, model)
+        if part == "predictions":
+            return self._make_predicted(window, key, model)
+        if part == "comparison" and key is not None:
+            found = self._compare(self._comparison(window).slices()[key])
+            return replace(found, as_of=data.comparison[window].as_of)
+        view = self._view(window, key, model)
+        if label:
+            view = _of_label(view, data.labels, label)
         if part == "reports":
             return self._report(view, key)
         if part == "curves":
@@ -610,10 +608,10 @@ class SnapshotBuilder:
             return _confusion(view, self._level)
         whole = data.series[window]
         level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
-        found = view.pane_reports([metric], {}, intervals=level)
-        panes = {iso_time(mark.start): {metric: row} for mark, (row,) in found.values()}
+        reports = view.pane_reports([metric], {}, intervals=level).values()
+        panes = {iso_time(mark.start): {metric: row} for mark, (row,) in reports}
         rows = [panes.get(start, {}) for start in whole.start]
-        return msgspec.structs.replace(whole, **_columns(rows, [metric], [metric]))
+        return replace(whole, **_columns(rows, [metric], [metric]))
 
 
 def _columns(
@@ -677,32 +675,10 @@ def _difference(found: Difference) -> ModelDifference:
     return ModelDifference(**{**given, **numbers})
 
 
-def _no_difference(metric: str, a: str, b: str, value: float) -> ModelDifference:
-    reason = "a run does not resample scores; Comparison.load of an exported state does"
-    return ModelDifference(metric, a, b, finite(value), None, None, None, None, "", reason)
-
-
 def resampling_seconds(view: View) -> float:
     """How many seconds resampling one interval takes at least; 0 where it is not done."""
     scores = view.distinct_scores
     return _RESAMPLED_SECONDS * scores if scores <= MOST_RESAMPLED else 0.0
-
-
-def _report(view: View, level: float | None) -> Report:
-    """The report, with the intervals that have a formula."""
-    given = view.report()
-    names = (
-        []
-        if level is None
-        else [row.metric for row in given if not is_resampled(row.metric, given.task)]
-    )
-    sure = {row.metric: row for row in view.report(names, intervals=level)} if names else {}
-    return Report(
-        task=given.task,
-        metrics={row.metric: Value.of(sure.get(row.metric, row)) for row in given},
-        level=UNSET if level is None else level,
-        **given.notes,
-    )
 
 
 def _of_label(view: View, labels: Iterable[Label], text: str) -> View:
@@ -725,12 +701,9 @@ def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[Rep
 def _curves(view: View) -> dict[str, Curve]:
     curves = {}
     for name in EVERY_SERVED_CURVE:
-        try:
+        with suppress(MetricError):
             found = _thinned(view.curve(name)).to_dict()
-        except MetricError:
-            continue
-        name, reason = found.pop("curve"), found.pop("reason") or ""
-        curves[name] = Curve(name, reason, found)
+            curves[name] = Curve(found.pop("curve"), found.pop("reason") or "", found)
     return curves
 
 
@@ -773,5 +746,5 @@ def _per_label(view: View, level: float | None) -> Confusion:
         one = view.one_vs_rest(label)
         found = [*_rows(one, _OF_LABEL, level), *_rows(one, _OF_ITS_SCORES, None)]
         values = {metric.metric: Value.of(metric) for metric in found}
-        rows[n] = msgspec.structs.replace(row, metrics=values)
+        rows[n] = replace(row, metrics=values)
     return Confusion([], [], 0, rows)

@@ -402,11 +402,9 @@ def _drift(now: View, reference: View | None, names: Iterable[str] = DRIFTS) -> 
     """The measures that both sides keep what they need of."""
     found = {}
     for name in names if reference is not None else ():
-        try:
+        with suppress(MetricError):
             one = drift_between(now, reference, name)  # type: ignore[arg-type]
-        except MetricError:
-            continue
-        found[name] = Drift(finite(one.value), finite(one.p_value), one.reason)
+            found[name] = Drift(finite(one.value), finite(one.p_value), one.reason)
     return found
 
 

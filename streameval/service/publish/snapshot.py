@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -498,22 +499,13 @@ OpenedPart: TypeAlias = Literal[
 ]
 
 
-class OpenSlice(Protocol):
-    """Reads one slice of a run, or another model than the first, which no snapshot holds."""
+OpenSlice: TypeAlias = Callable[[Snapshot, str, str, OpenedPart, str, str, str], Snapshot | None]
+"""Reads one slice of a run, or another model than the first, which no snapshot holds.
 
-    def __call__(
-        self,
-        data: Snapshot,
-        window: str,
-        name: str,
-        part: OpenedPart,
-        metric: str = "",
-        model: str = "",
-        label: str = "",
-    ) -> Snapshot | None:
-        """The snapshot with the numbers of a slice (empty: all events) and a model (empty: the
-        first) in place of a window's; curves may be of one label against all others."""
-        ...
+From a window, a slice (empty: all events), the part, a metric, a model (empty: the first) and a
+label, of which against all others curves may be, to the snapshot with these numbers in place of the
+window's.
+"""
 
 
 class Publisher:
