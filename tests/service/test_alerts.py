@@ -60,7 +60,7 @@ def sure(value: float, half: float, support: int = 100) -> AlertInput:
 
 
 def book_of(*alerts: AlertSettings) -> AlertBook:
-    return AlertBook(alerts or [alert()], "all", RunSettings())
+    return AlertBook(RunSettings(alert=list(alerts or [alert()])))
 
 
 def reopened(book: AlertBook, *alerts: AlertSettings) -> AlertBook:
@@ -355,7 +355,7 @@ def test_an_alert_between_groups() -> None:
     ends = (row.interval.low, row.interval.high)
     assert found.value == Value(row.value, row.support, "", *ends, "mover of wilson")
     assert found.slices[1] == "country=ES"
-    changes = AlertBook([watched], "all", settings).judge({"low": found}, 0)
+    changes = AlertBook(settings).judge({"low": found}, 0)
     assert "in window all, slices country=" in changes.transitions[0].text
     assert changes.states[0].slice == "country"
 
@@ -377,7 +377,7 @@ def test_against_the_window_before() -> None:
     found = observed(settings, evaluators)
     assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
     assert (found.method, found.support) == ("mover", 120)
-    book = AlertBook(settings.alert, "five", settings)
+    book = AlertBook(settings)
     (transition,) = book.judge({"low": AlertInput(found)}, 0).transitions
     assert "against the window before (below -0.1 fires) in window five" in transition.text
 
@@ -448,7 +448,7 @@ def test_any_slice() -> None:
     watched = alert(slice="any", when="certain", min_support=100)
     settings = run_of(watched)
     observer = AlertInputs(settings, {}, lambda: 0.0)
-    book = AlertBook(settings.alert, "all", settings)
+    book = AlertBook(settings)
 
     def look(rows: list[Slice], now: int) -> Any:
         return book.judge(observer.observe(snapshot(slices={"all": rows}), now), now)
@@ -473,7 +473,7 @@ def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
     bad = alert(name="bad", metric="quarantine", above=0.1, below=None, per=Duration("5m"))
     settings = run_of(volume, msgspec.structs.replace(bad, when="certain"))
     observer = AlertInputs(settings, {}, lambda: 0.0)
-    book = AlertBook(settings.alert, "all", settings)
+    book = AlertBook(settings)
     partition = published(slices=0).partitions[0]
 
     def look(minute: float, records: int, quarantined: int) -> list[tuple[str, Any]]:

@@ -18,7 +18,12 @@ from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.alerts.transition import Transition
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.config.settings import AlertSettings, Duration, WebhookSettings
+from streameval.service.config.settings import (
+    AlertSettings,
+    Duration,
+    RunSettings,
+    WebhookSettings,
+)
 from streameval.service.publish.snapshot import Value
 
 LONG = 30.0
@@ -88,7 +93,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def transitions(count: int) -> list[Transition]:
-    book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
+    book = AlertBook(RunSettings(alert=[AlertSettings(name="low", metric="f1", below=0.8)]))
     for n in range(count):
         book.judge({"low": AlertInput(Value(0.9 if n % 2 else 0.7, 5))}, n)
     return book.unsent

@@ -326,22 +326,22 @@ def test_alerts_compare_models(usual: Any, metric: str, when: str, method: str, 
     assert found.method == method
     if when != "value":
         assert (found.low, found.high) == (wanted.low, wanted.high)
-    book = AlertBook(chosen.alert, "all", chosen)
+    book = AlertBook(chosen)
     (state,) = book.judge({"worse": AlertInput(found)}, 0).states
     assert (state.state, state.model, state.against) == ("ok", "challenger", "champion")
 
 
 def test_an_alert_between_models_fires_in_words(usual: Any) -> None:
     found, _, chosen = watched(usual, metric="error_rate", when="certain")
-    book = AlertBook(chosen.alert, "all", chosen)
+    book = AlertBook(chosen)
     (transition,) = book.judge({"worse": AlertInput(found)}, 0).transitions
     assert transition.text.startswith("firing: worse: error_rate of challenger is -0.")
     assert "against champion (certainly below 0 fires) in window all" in transition.text
-    again = AlertBook(chosen.alert, "all", chosen)
+    again = AlertBook(chosen)
     again.restore(json.loads(json.dumps(book.to_state())))
     assert again.judge({"worse": AlertInput(found)}, 1).transitions == []
     third = msgspec.structs.replace(chosen.alert[0], model="third")
-    fresh = AlertBook([third], "all", chosen)
+    fresh = AlertBook(msgspec.structs.replace(chosen, alert=[third]))
     fresh.restore(json.loads(json.dumps(book.to_state())))
     assert fresh.judge({"worse": AlertInput(found)}, 1).transitions != []
 
