@@ -122,14 +122,7 @@ class InputError(StreamevalError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by their args; this one has keyword arguments.
-        return _rebuild_input_error, (
-            self.field,
-            self.expected,
-            self.got,
-            self.position,
-            self.remedy,
-            self.remedy_code,
-        )
+        return _rebuild_input_error, tuple(getattr(self, name) for name in _PARTS)
 
     def at(self, position: int | None) -> InputError:
         """The same error at another position of the caller's array."""
@@ -139,12 +132,7 @@ class InputError(StreamevalError, ValueError):
 
     def of(self, field: str, **changed: Any) -> InputError:
         """The same error of another field, without a position; ``changed`` are its other parts."""
-        parts = {
-            "expected": self.expected,
-            "got": self.got,
-            "remedy": self.remedy,
-            "remedy_code": self.remedy_code,
-        }
+        parts = {name: getattr(self, name) for name in ("expected", "got", "remedy", "remedy_code")}
         return InputError(field, **(parts | changed))
 
 
@@ -236,20 +224,12 @@ class MissingExtraError(StreamevalError, ImportError):
         return _rebuild_missing_extra, (self.feature, self.package, self.extra)
 
 
-# The names of pickled errors, of older releases too.
+# The names of pickled errors, of older releases too, which had no last part.
+_PARTS = ("field", "expected", "got", "position", "remedy", "remedy_code")
 
 
-def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
-) -> InputError:
-    return InputError(
-        field,
-        expected=expected,
-        got=got,
-        position=position,
-        remedy=remedy,
-        remedy_code=remedy_code,
-    )
+def _rebuild_input_error(*parts: Any) -> InputError:
+    return InputError(**dict(zip(_PARTS, parts, strict=False)))
 
 
 def _rebuild_option_error(

@@ -81,8 +81,11 @@ class PrequentialResult(Tabular):
         """The metrics over the folds; the task's main ones unless named."""
         if not self.folds:
             return []
-        names = _known(self.folds[0]) if metrics is None else list(metrics)
-        return [self._row(name) for name in names]
+        if metrics is None:
+            known = {row.metric for row in self.folds[0].report()}
+            usual = USUAL_METRICS["folds", self.folds[0].task]
+            metrics = [name for name in usual if name in known]
+        return [self._row(name) for name in metrics]
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         if isinstance(self.evaluator, Comparison):
@@ -147,12 +150,6 @@ class PrequentialResult(Tabular):
             f"{table}\npooled: the {len(self.folds)} folds' counts added, then divided once; "
             "mean of folds: each fold's value, averaged"
         )
-
-
-def _known(evaluator: Evaluator) -> list[str]:
-    """The main metrics that an evaluator can answer."""
-    shown_rows = {row.metric for row in evaluator.report()}
-    return [name for name in USUAL_METRICS["folds", evaluator.task] if name in shown_rows]
 
 
 class _Pending(NamedTuple):
@@ -486,45 +483,35 @@ def _poisson(draw: random.Random) -> int:
     return count
 
 
+@dataclass
 class _Run:
     """The models and their evaluators, and how an event's fields are found."""
 
-    def __init__(
-        self,
-        models: list[Any],
-        evaluators: list[Any],
-        slices: Callable[[Any], Mapping[str, object]] | None,
-        moment: Callable[[Any], object] | None,
-        time_unit: str | None,
-        track: Track | None = None,
-    ) -> None:
-        self.track = track
-        self.models = models
-        self.evaluators = evaluators
-        self.slices = slices
-        self.moment = moment
-        self.time_unit = time_unit
-        self.unpredicted = 0
-        self.several = isinstance(evaluators[0], Comparison)
+    models: list[Any]
+    evaluators: list[Any]
+    slices: Callable[[Any], Mapping[str, object]] | None
+    moment: Callable[[Any], object] | None
+    time_unit: str | None
+    track: Track | None
+    unpredicted: int = 0
+
+    def __post_init__(self) -> None:
+        self.several = isinstance(self.evaluators[0], Comparison)
+        every = list(self._every(self.models[0]))
         # Probabilities where the models have them and the evaluator keeps them.
-        self.shares = evaluators[0].wants_scores and all(
-            hasattr(model, "predict_proba_one") for model in self._every(models[0])
+        self.shares = self.evaluators[0].wants_scores and all(
+            hasattr(model, "predict_proba_one") for model in every
         )
         # Of any other threshold the evaluator makes the label out of the score.
-        self.names_label = evaluators[0].options.get("threshold", 0.5) == 0.5
-        first = next(iter(self._every(models[0])))
-        self.weighs = "w" in inspect.signature(first.learn_one).parameters
+        self.names_label = self.evaluators[0].options.get("threshold", 0.5) == 0.5
+        self.weighs = "w" in inspect.signature(every[0].learn_one).parameters
 
     def _every(self, model: Any) -> Iterable[Any]:
         """The models of a comparison, or the one model."""
         return model.values() if self.several else (model,)
 
     def predict(self, fold: int, x: Any) -> Any:
-        """A label or a mapping of probabilities; None where the model has neither.
-
-        Of several models a mapping from the name of each to its prediction; None where one has
-        none.
-        """
+        """A prediction, or of several models each by its name; None where a model has none."""
         model = self.models[fold]
         if not self.several:
             return self._predict(model, x)
@@ -533,6 +520,7 @@ class _Run:
         return None if missing else predictions
 
     def _predict(self, model: Any, x: Any) -> Any:
+        """A label or a mapping of probabilities."""
         if self.shares:
             try:
                 return model.predict_proba_one(x) or None

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from streameval.errors import MissingExtraError
@@ -42,14 +43,10 @@ class Table:
             if fitted is None:
                 return _stacked(lines, width)
             widths = fitted
-            wrapped = [
-                [_wrapped(cell, most) for cell, most in zip(line, widths, strict=True)]
-                for line in lines
-            ]
             lines = [
-                [cell[n] if n < len(cell) else "" for cell in line]
-                for line in wrapped
-                for n in range(max(map(len, line)))
+                list(part)
+                for line in lines
+                for part in zip_longest(*map(_wrapped, line, widths), fillvalue="")
             ]
         aligned = [name in self.right for name in self.header]
         return "\n".join(
@@ -157,11 +154,9 @@ def _stacked(lines: list[list[str]], width: int) -> str:
         found += _wrapped(first, width)
         for name, cell in zip(names, cells, strict=True):
             if cell:
-                start = [part.ljust(most) for part in _wrapped(name, most)]
                 values = _wrapped(cell, max(width - most - 4, len(cell.split()[0])))
-                for n in range(max(len(start), len(values))):
-                    left = start[n] if n < len(start) else " " * most
-                    found.append(f"  {left}  {values[n] if n < len(values) else ''}".rstrip())
+                for left, value in zip_longest(_wrapped(name, most), values, fillvalue=""):
+                    found.append(f"  {left.ljust(most)}  {value}".rstrip())
     return "\n".join(found)
 
 

@@ -10,10 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 from streameval.demo.flights import Message
 from streameval.errors import SourceError
@@ -28,13 +27,11 @@ _TRIES = 20
 _PAUSE_SECONDS = 0.5
 
 
-@dataclass
-class Progress:
+class Progress(NamedTuple):
     """How much a replay has posted."""
 
-    moment: datetime | None = None
-    predictions: int = 0
-    labels: int = 0
+    moment: datetime
+    predictions: int
 
 
 class Poster:
@@ -96,37 +93,35 @@ def replay(
     """Post messages at ``speed`` seconds of the stream a second; the progress after each post."""
     began = clock()
     first: datetime | None = None
-    progress = Progress()
+    predictions = 0
     pending: list[Message] = []
+
+    def post() -> Progress:
+        """Send pending messages, each kind as one post, and clear the list."""
+        nonlocal predictions
+        for kind in ("predictions", "labels"):
+            if records := [message.record for message in pending if message.kind == kind]:
+                poster.post(kind, records)
+        predictions += sum(message.kind == "predictions" for message in pending)
+        newest = pending[-1].moment
+        pending.clear()
+        return Progress(newest, predictions)
+
     for message in messages:
         first = first or message.moment
         if speed is not None and pending:
             due = (message.moment - first).total_seconds() / speed
             ahead = due - (clock() - began)
             if ahead > _TICK_SECONDS:
-                _post(pending, poster, progress)
-                yield progress
+                yield post()
                 sleep(ahead)
         pending.append(message)
         if len(pending) >= _POST_RECORDS:
-            _post(pending, poster, progress)
-            yield progress
+            yield post()
         if stop_after is not None and clock() - began >= stop_after:
             break
     if pending:
-        _post(pending, poster, progress)
-        yield progress
-
-
-def _post(pending: list[Message], poster: Poster, progress: Progress) -> None:
-    """Send pending messages, each kind as one post, and clear the list."""
-    for kind in ("predictions", "labels"):
-        records = [message.record for message in pending if message.kind == kind]
-        if records:
-            poster.post(kind, records)
-            setattr(progress, kind, getattr(progress, kind) + len(records))
-    progress.moment = pending[-1].moment
-    pending.clear()
+        yield post()
 
 
 CONFIG = """\
@@ -177,48 +172,28 @@ for = "2s"
 class DemoRun:
     """``streameval run`` in a process of its own, on port 8642 or a free one by default."""
 
-    def __init__(
-        self,
-        directory: Path,
-        port: int | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
+    def __init__(self, directory: Path, port: int | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.config = directory / "streameval.toml"
         if not self.config.exists():
             self.config.write_text(CONFIG, encoding="utf-8")
         self.store = directory / "flights.db"
-        self._clock = clock
-        self._sleep = sleep
         self.port = port or _free_port(*(() if port == 0 else (_PORT,)))
         self.url = f"http://127.0.0.1:{self.port}/"
-        listen = f"127.0.0.1:{self.port}"
         self._log = directory / "run.log"
         # Its log would break the progress bar; errors quote the last line of the file.
         log = self._log.open("wb")
+        command = [sys.executable, "-m", "streameval.cli", "run", self.config.name]
         self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "streameval.cli", "run", self.config.name),
-                *("--listen", listen),
-            ],
-            cwd=directory,
-            stderr=log,
+            [*command, "--listen", f"127.0.0.1:{self.port}"], cwd=directory, stderr=log
         )
         log.close()
-        self.poster = Poster("127.0.0.1", self.port, sleep=sleep)
+        self.poster = Poster("127.0.0.1", self.port)
         try:
             self._wait_until(self._accepts_connections, _START_SECONDS, "does not start")
         except BaseException:
             self.stop()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
 
     def _accepts_connections(self) -> bool:
         with socket.socket() as probe:
@@ -226,32 +201,23 @@ class DemoRun:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def _wait_until(self, ready: Callable[[], bool], seconds: float, failure: str) -> None:
-        until = self._clock() + seconds
+        until = time.monotonic() + seconds
         while not ready():
-            if self._process.poll() is not None or self._clock() > until:
+            if self._process.poll() is not None or time.monotonic() > until:
                 log = self._log.read_text(encoding="utf-8", errors="replace").strip()
                 last = log.splitlines()[-1] if log else "it logged nothing"
                 raise SourceError(f"the run {failure}: {last}")
-            self._sleep(0.05)
+            time.sleep(0.05)
 
     def wait_counted(self, progress: Progress) -> None:
         """Wait until all posts have been read and counted."""
 
         def counted() -> bool:
-            read = all(part["lag"] == 0 for part in self.partitions())
-            return read and self.joined()["predictions"] >= progress.predictions
+            partitions = self.poster.get("/api/partitions")["partitions"]
+            joined: int = self.poster.get("/api/join")["join"]["predictions"]
+            return all(part["lag"] == 0 for part in partitions) and joined >= progress.predictions
 
         self._wait_until(counted, 120, "does not catch up")
-
-    def partitions(self) -> list[dict[str, Any]]:
-        """The position and lag of each partition."""
-        found: list[dict[str, Any]] = self.poster.get("/api/partitions")["partitions"]
-        return found
-
-    def joined(self) -> dict[str, Any]:
-        """The counts of the label join."""
-        found: dict[str, Any] = self.poster.get("/api/join")["join"]
-        return found
 
     def stop(self) -> int:
         """End the run with SIGTERM; it makes a last checkpoint."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
 
@@ -14,6 +15,7 @@ _RECENT = 1000
 _FEWEST = 20
 
 
+@dataclass(slots=True, eq=False)
 class LateShare:
     """Share of late records, decaying: a record 1,000 records ago has about half the weight.
 
@@ -21,14 +23,11 @@ class LateShare:
     as a whole. It does so until one of its records is in time, or 1,000 others were read.
     """
 
-    __slots__ = ("_behind", "_late", "_read", "_records")
-
-    def __init__(self) -> None:
-        self._records = 0
-        self._late = 0
-        self._read = 0
-        self._behind: dict[str, tuple[int, int]] = {}
-        """Late records since the last one in time, by partition, and all read up to these."""
+    _records: int = 0
+    _late: int = 0
+    _read: int = 0
+    _behind: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Late records since the last one in time, by partition, and all read up to these."""
 
     def add(self, records: int, late: int, partition: str = "") -> None:
         """Add the number of records of a partition, and of the late ones among them."""
@@ -58,14 +57,12 @@ class LateShare:
         return self.value > MOST_LATE
 
 
+@dataclass(slots=True)
 class LateLog:
     """Logs when most records of a stage begin, or cease, to be late."""
 
-    __slots__ = ("_is_late", "_of")
-
-    def __init__(self, of: str = "") -> None:
-        self._of = of
-        self._is_late: set[str] = set()
+    _of: str = ""
+    _is_late: set[str] = field(default_factory=set)
 
     def log(self, shares: Mapping[str, LateShare]) -> None:
         """Compare the shares by stage (a window, or the join) with the shares of the last call."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 
+@dataclass(slots=True)
 class Progress:
     """The time of the last step of a loop; one thread makes steps, others read."""
 
-    __slots__ = ("_clock", "_last")
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last: float | None = None
+    _clock: Callable[[], float] = time.monotonic
+    _last: float | None = None
 
     def step(self) -> None:
         """Note a step."""

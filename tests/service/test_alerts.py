@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,7 @@ from streameval.service.config.checks import check_settings
 from streameval.service.config.evaluators import kept_metrics, main_metrics, open_evaluators
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import AlertSettings, Duration, DurationOrZero, RunSettings
-from streameval.service.publish.snapshot import (
-    Checkpoint,
-    Quarantine,
-    Slice,
-    Snapshot,
-    Value,
-)
+from streameval.service.publish.snapshot import Checkpoint, Quarantine, Slice, Snapshot, Value
 from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson
 from tests.support.published_sample import published
@@ -60,7 +55,7 @@ def sure(value: float, half: float, support: int = 100) -> AlertInput:
 
 
 def book_of(*alerts: AlertSettings) -> AlertBook:
-    return AlertBook(alerts or [alert()], "all", RunSettings())
+    return AlertBook(RunSettings(alert=list(alerts or [alert()])))
 
 
 def reopened(book: AlertBook, *alerts: AlertSettings) -> AlertBook:
@@ -258,12 +253,19 @@ def test_a_state_that_is_none() -> None:
 # ------------------------------------------------------------------ observations
 
 
-SAMPLE = published(slices=0, join=False)
+SAMPLE = msgspec.structs.replace(published(slices=0, join=False), windows=[], partitions=[])
 
 
 def snapshot(**given: Any) -> Snapshot:
-    """Of the sample, with another checkpoint each time."""
-    return msgspec.structs.replace(SAMPLE, **{"windows": [], "partitions": [], **given})
+    """The sample with other parts."""
+    return msgspec.structs.replace(SAMPLE, **given)
+
+
+def inputs(
+    settings: RunSettings, evaluators: Any = (), data: Snapshot = SAMPLE
+) -> dict[str, AlertInput]:
+    """What the alerts look at, by their names."""
+    return AlertInputs(settings, dict(evaluators), lambda: 0.0).observe(data, 0)
 
 
 def test_values_out_of_what_is_published() -> None:
@@ -282,8 +284,7 @@ def test_values_out_of_what_is_published() -> None:
         alert(name="no window", window="day"),
         alert(name="no join", metric="label_coverage"),
     ]
-    whole = msgspec.structs.replace(run_of(), alert=alerts)
-    found = AlertInputs(whole, {}, lambda: 0.0).observe(data, 0)
+    found = inputs(msgspec.structs.replace(run_of(), alert=alerts), data=data)
     assert {name: seen.value for name, seen in found.items()} == {
         "slice": Value(None, 3, "why"),
         "no slice": Value(None, 0, "no event of this slice yet"),
@@ -293,25 +294,27 @@ def test_values_out_of_what_is_published() -> None:
     }
 
 
-def counted(settings: RunSettings, right: float = 0.8, events: int = 600) -> dict[str, Evaluator]:
-    rng = random.Random(3)
-    evaluators = open_evaluators(settings)
-    for n in range(events):
+def guesses(
+    count: int, seed: int, right: Callable[[int], float] = lambda n: 0.8
+) -> Iterator[tuple[int, bool, bool]]:
+    """The number, truth and prediction of events, of which this share is predicted right."""
+    rng = random.Random(seed)
+    for n in range(count):
         truth = rng.random() < 0.5
-        score = 0.9 if truth == (rng.random() < right) else 0.1
+        yield n, truth, truth == (rng.random() < right(n))
+
+
+def counted(settings: RunSettings) -> dict[str, Evaluator]:
+    evaluators = open_evaluators(settings)
+    for n, truth, guess in guesses(600, 3):
+        given = {"event_time": n * SECOND, "slices": {"country": "PT" if n % 3 else "ES"}}
         for evaluator in evaluators.values():
-            evaluator.update(
-                truth,
-                score=score,
-                event_time=n * SECOND,
-                slices={"country": "PT" if n % 3 else "ES"},
-            )
+            evaluator.update(truth, score=0.9 if guess else 0.1, **given)
     return evaluators
 
 
-def observed(settings: RunSettings, evaluators: dict[str, Evaluator]) -> Value:
-    observer = AlertInputs(settings, evaluators, lambda: 0.0)
-    return observer.observe(snapshot(), 0)["low"].value
+def observed(settings: RunSettings, evaluators: Any = (), data: Snapshot = SAMPLE) -> Value:
+    return inputs(settings, evaluators, data)["low"].value
 
 
 @pytest.mark.parametrize(("when", "part"), [("certain", {}), ("anytime", {"country": "PT"})])
@@ -339,23 +342,20 @@ def test_an_alert_between_groups() -> None:
     assert main_metrics(settings) == ["roc_auc"]
     assert kept_metrics(settings) == ["accuracy", "roc_auc"]
     evaluators = open_evaluators(settings)
-    rng = random.Random(7)
-    for n in range(900):
-        country, truth = ("PT", "ES", "FR")[n % 3] if n < 890 else "DE", rng.random() < 0.5
-        right = rng.random() < (0.6 if country == "ES" else 0.8)
-        evaluators["all"].update(
-            truth, score=float(truth == right), event_time=n, slices={"country": country}
-        )
+    countries = ["PT", "ES", "FR"] * 296 + ["PT", "ES"] + ["DE"] * 10
+    for n, truth, guess in guesses(900, 7, lambda n: 0.6 if countries[n] == "ES" else 0.8):
+        given = {"event_time": n, "slices": {"country": countries[n]}}
+        evaluators["all"].update(truth, score=float(guess), **given)
     report = evaluators["all"].fairness("country", min_support=100, level=0.9)
     row = report.by_name["equal_opportunity_difference"]
-    inputs = AlertInputs(settings, evaluators, lambda: 0.0).observe(snapshot(), 0)
+    seen = inputs(settings, evaluators)
     every = evaluators["all"].fairness("country")
-    assert inputs["value"].value.value == every["demographic_parity_ratio"]
-    found = inputs["low"]
+    assert seen["value"].value.value == every["demographic_parity_ratio"]
+    found = seen["low"]
     ends = (row.interval.low, row.interval.high)
     assert found.value == Value(row.value, row.support, "", *ends, "mover of wilson")
     assert found.slices[1] == "country=ES"
-    changes = AlertBook([watched], "all", settings).judge({"low": found}, 0)
+    changes = AlertBook(settings).judge({"low": found}, 0)
     assert "in window all, slices country=" in changes.transitions[0].text
     assert changes.states[0].slice == "country"
 
@@ -365,19 +365,17 @@ def test_against_the_window_before() -> None:
     settings = run_of(alert(against="previous", below=-0.1), window=[window], evaluator={})
     evaluators = open_evaluators(settings)
     before, now = Evaluator(), Evaluator()
-    rng = random.Random(4)
-    for n in range(600):
-        # 10 minutes of an event a second: the window is minutes 8 and 9, before it 6 and 7.
-        truth, right = rng.random() < 0.5, rng.random() < (0.9 if n < 480 else 0.6)
-        evaluators["five"].update(truth, truth == right, event_time=n * SECOND)
+    # 10 minutes of an event a second: the window is minutes 8 and 9, before it 6 and 7.
+    for n, truth, guess in guesses(600, 4, lambda n: 0.9 if n < 480 else 0.6):
+        evaluators["five"].update(truth, guess, event_time=n * SECOND)
         for evaluator, start in ((before, 360), (now, 480)):
             if start <= n < start + 120:
-                evaluator.update(truth, truth == right)
+                evaluator.update(truth, guess)
     wanted = difference(now.interval("accuracy"), before.interval("accuracy"))
     found = observed(settings, evaluators)
     assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
     assert (found.method, found.support) == ("mover", 120)
-    book = AlertBook(settings.alert, "five", settings)
+    book = AlertBook(settings)
     (transition,) = book.judge({"low": AlertInput(found)}, 0).transitions
     assert "against the window before (below -0.1 fires) in window five" in transition.text
 
@@ -385,10 +383,8 @@ def test_against_the_window_before() -> None:
 def test_against_a_reference(tmp_path: Path) -> None:
     path = tmp_path / "month.state"
     month = Evaluator(slices=("country",))
-    rng = random.Random(5)
-    for n in range(1000):
-        truth = rng.random() < 0.5
-        score = 0.9 if truth == (rng.random() < 0.9) else 0.1
+    for n, truth, guess in guesses(1000, 5, lambda n: 0.9):
+        score = 0.9 if guess else 0.1
         month.update(truth, score=score, slices={"country": "PT" if n % 2 else "IT"})
     month.save(path)
     pt, given = (("country", "PT"),), {"reference": str(path), "below": 0.0, "when": "certain"}
@@ -448,7 +444,7 @@ def test_any_slice() -> None:
     watched = alert(slice="any", when="certain", min_support=100)
     settings = run_of(watched)
     observer = AlertInputs(settings, {}, lambda: 0.0)
-    book = AlertBook(settings.alert, "all", settings)
+    book = AlertBook(settings)
 
     def look(rows: list[Slice], now: int) -> Any:
         return book.judge(observer.observe(snapshot(slices={"all": rows}), now), now)
@@ -473,7 +469,7 @@ def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
     bad = alert(name="bad", metric="quarantine", above=0.1, below=None, per=Duration("5m"))
     settings = run_of(volume, msgspec.structs.replace(bad, when="certain"))
     observer = AlertInputs(settings, {}, lambda: 0.0)
-    book = AlertBook(settings.alert, "all", settings)
+    book = AlertBook(settings)
     partition = published(slices=0).partitions[0]
 
     def look(minute: float, records: int, quarantined: int) -> list[tuple[str, Any]]:
@@ -499,16 +495,15 @@ def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
 
 @pytest.mark.parametrize(("lags", "value"), [([60, None, 50], 110), ([None], None)])
 def test_lag_is_summed(lags: list[int | None], value: int | None) -> None:
-    observer = AlertInputs(run_of(alert(metric="lag", above=100.0, below=None)), {}, lambda: 0.0)
+    settings = run_of(alert(metric="lag", above=100.0, below=None))
     one = published(slices=0).partitions[0]
     data = snapshot(partitions=[msgspec.structs.replace(one, lag=lag) for lag in lags])
-    assert observer.observe(data, 0)["low"].value.value == value
+    assert observed(settings, data=data).value == value
 
 
 def test_coverage_can_be_certain() -> None:
     settings = run_of(alert(metric="label_coverage", when="certain", below=0.95), join={})
-    data = published(slices=0)
-    found = AlertInputs(settings, {}, lambda: 0.0).observe(data, 0)["low"].value
+    found = observed(settings, data=published(slices=0))
     assert (found.value, found.low, found.high) == (0.9166, *wilson(0.9166 * 5000, 5000, 0.95))
 
 

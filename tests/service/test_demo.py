@@ -10,6 +10,7 @@ import subprocess
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,14 +53,10 @@ def test_labels_follow_hours_later_and_some_are_corrected() -> None:
     assert all(key in labels or truth[key] is None for key in predicted)
 
 
-class Taker:
-    """Takes posts as a Poster does."""
-
-    def __init__(self) -> None:
-        self.posts: list[tuple[str, list[dict[str, Any]]]] = []
-
-    def post(self, kind: str, records: list[dict[str, Any]]) -> None:
-        self.posts.append((kind, records))
+def taker() -> Any:
+    """Takes posts as a Poster does: pairs of kind and records, in ``posts``."""
+    posts: list[tuple[str, list[Any]]] = []
+    return SimpleNamespace(post=lambda *given: posts.append(given), posts=posts)
 
 
 def at(second: int, kind: Any = "predictions") -> Message:
@@ -68,23 +65,19 @@ def at(second: int, kind: Any = "predictions") -> Message:
 
 
 def test_a_replay_keeps_to_its_speed() -> None:
-    clock, taker = Clock(), Taker()
+    clock, poster = Clock(), taker()
     stream = [at(0), at(1, "labels"), at(600), at(1200)]
-    given: dict[str, Any] = {"speed": 600.0, "clock": clock, "sleep": clock.sleep}
-    shown = [
-        (p.predictions, p.labels, round(clock.now, 3))
-        for p in replay(stream, taker, **given)  # type: ignore[arg-type]
-    ]
-    assert shown == [(1, 1, 0.0), (2, 1, 1.0), (3, 1, 2.0)]
-    assert [kind for kind, _ in taker.posts] == ["predictions", "labels", *["predictions"] * 2]
+    posts = replay(stream, poster, speed=600.0, clock=clock, sleep=clock.sleep)
+    shown = [(done.predictions, round(clock.now, 3)) for done in posts]
+    assert shown == [(1, 0.0), (2, 1.0), (3, 2.0)]
+    assert [kind for kind, _ in poster.posts] == ["predictions", "labels", *["predictions"] * 2]
 
 
 def test_a_replay_ends_in_time_and_posts_in_portions() -> None:
-    ticks, taker = itertools.count(), Taker()
+    ticks, poster = itertools.count(), taker()
     stream = [at(n) for n in range(2_000)]
-    given: dict[str, Any] = {"speed": None, "stop_after": 9.0, "clock": lambda: next(ticks) / 100}
-    list(replay(stream, taker, **given))  # type: ignore[arg-type]
-    sizes = [len(records) for _, records in taker.posts]
+    list(replay(stream, poster, speed=None, stop_after=9.0, clock=lambda: next(ticks) / 100))
+    sizes = [len(records) for _, records in poster.posts]
     assert max(sizes) == 500
     assert 800 < sum(sizes) < 1_000
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import streameval as se
-from streameval.errors import ConfigError
 from streameval.evaluator.comparison import evaluation_from_bytes
 from tests.support.command_runs import Command
 from tests.support.run import JOINED as OF_SCORES
@@ -237,6 +236,7 @@ def test_labels_one_by_one(hot: int, here: Path, command: Command) -> None:
     assert "of sets that were not final" in command("store", "report", "streameval.db").out
 
 
+# What a configuration of such a task cannot have: tests/golden/option_errors.json.
 BAD = [
     (REGRESSION, {"y": "3.5"}, "y: expected a finite number, got the text '3.5'; write numbers"),
     (REGRESSION, {"y": float("nan")}, "y: expected a finite number, got NaN"),
@@ -264,31 +264,6 @@ def test_bad_records_are_in_quarantine(case: Case, here: Path, command: Command)
         assert found.startswith(detail)
     good = [*rows[:7], *rows[8:]]
     assert exported(command, here / "out")["all.state"] == case.expected(good).to_bytes()
-
-
-REFUSED = [
-    (REGRESSION, {"join": {"examples": 5}}, 'join.examples conflicts with evaluator.task = "reg'),
-    (REGRESSION, {"fields": {"y_true": "y", "score": "p", "id": "id"}},
-     'fields.score conflicts with evaluator.task = "regression"'),
-    (REGRESSION, {"fields": {"y_true": "y", "proba": "p", "id": "id"}},
-     'fields.proba conflicts with evaluator.task = "regression"'),
-    (REGRESSION, {"evaluator": {"task": "regression", "labels": [1, 2]}},
-     'evaluator.labels conflicts with evaluator.task = "regression"'),
-    (MULTILABEL, {"evaluator": {"task": "multilabel", "threshold": {"ad": 0.3}, "labels": LABELS}},
-     "evaluator.threshold: expected a threshold of each of labels=, or one number, got none of"),
-    (REGRESSION, {"reference": {"panes": 3}}, "reference requires [join] with predictions = true"),
-    (REGRESSION, {"alert": [{"name": "f", "metric": "demographic_parity_difference", "above": 0.1,
-     "slice": "country"}]}, "demographic_parity_difference"),
-    (REGRESSION, {"fields": {"y_true": "y", "y_pred": "p", "id": "id", "label": {"final": "f"}}},
-     'fields.label.final conflicts with evaluator.task = "regression"'),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("case", "changes", "text"), REFUSED)
-def test_what_needs_classes_is_refused(case: Case, changes: Row, text: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        settings(**case.settings(**changes))
-    assert text in str(refused.value)
 
 
 @pytest.mark.parametrize(

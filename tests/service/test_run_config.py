@@ -27,6 +27,7 @@ from streameval.service.config.settings import (
     parsed,
 )
 from streameval.service.config.source_settings import HttpSettings
+from tests.support.run import as_toml
 
 PAGES = [
     Path(__file__).parents[2] / "docs" / name
@@ -61,9 +62,6 @@ REFUSED = [
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("x = ", "run.toml: expected TOML, got a fault: Invalid value (at"),
     ("x = " + "[" * 5000, "run.toml: expected TOML"),
-    ("[fields.slices]\na = 'x'\nb = 5", "fields.slices.b: expected text, got 5"),
-    ("[[alert]]\nslice = {j = 1, k = []}", "alert[0].slice.k: expected text or a whole number, "),
-    ("[join]\nhot = -99999999999999999999", "join.hot: expected a whole number of at least 1, got"),
     # Keys that look like paths of msgspec.
     ("'x` - at `$.join' = 1", ""),
     ("[join]\n'x` - at `$.a[...].b' = 1", ""),
@@ -85,6 +83,7 @@ TAKEN = [
     "[fields]\r\ny_pred = 'p'\n[evaluator]\ntask = 'multiclass'\nmetrics = ['f1_macro']",
     SCORE + "[evaluator]\nslices = [['a', 'b']]\n"
     "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nslice = {b = 1, a = 'x'}",
+    "[evaluator]\nmodels = ['a', 'b']\npaired_scores = true\n[fields.score]\na = 's'\nb = 't'",
 ]
 
 
@@ -104,13 +103,15 @@ def test_slices_are_shown_with_what_alerts_watch() -> None:
 
 
 def test_overrides_are_written_as_toml_or_bare() -> None:
-    text = JOINED + "[[window]]\nname = 'a'\n[[window]]\nname = 'b'\nlength = '1h'"
+    text = JOINED.replace('"s"', "{a = 's', b = 't'}") + "[[window]]\nname = 'a'\n"
+    text += "[[window]]\nname = 'b'\nlength = '1h'\n[evaluator]\nmodels = ['a', 'b']"
     settings = read(
         text,
         "join.wait=6h",
         "join.hot = 10",
         "window.1.pane=5m",
         "fields.weight=5",
+        "fields.score.b=p.new",
         'store="a b.db"',
         "evaluator.slices=['x', ['x', 'y']]",
         "evaluator.positive=true",
@@ -123,6 +124,7 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     )
     assert settings.join == JoinSettings(wait=Duration("6h"), hot=10)
     assert (settings.window[1].pane, settings.fields.weight) == ("5m", "5")
+    assert settings.fields.paths["score:b"] == "p.new"
     assert (settings.store, settings.evaluator.positive) == ("a b.db", True)
     assert settings.evaluator.slices == ["x", ["x", "y"]]
     assert settings.kafka.properties == {"bootstrap.servers": "localhost:9092", "client.id": "a=b"}
@@ -157,16 +159,16 @@ def test_the_error_of_a_bad_override_names_the_option(override: str, message: st
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
-    with pytest.raises(ConfigError, match="got No such file or directory; streameval init writes"):
-        load_settings(path)
-    with pytest.raises(ConfigError, match="got Is a directory"):
-        load_settings(tmp_path)
-    path.write_bytes(b"\na = 1\nb = '\xff'")
-    with pytest.raises(ConfigError, match="expected UTF-8 text, got other bytes in line 3"):
-        load_settings(path)
-    path.write_bytes(b"#" * (2 << 20))
-    with pytest.raises(ConfigError, match="at most 1,048,576 bytes"):
-        load_settings(path)
+    for file, data, message in (
+        (path, None, "got No such file or directory; streameval init writes"),
+        (tmp_path, None, "got Is a directory"),
+        (path, b"\na = 1\nb = '\xff'", "expected UTF-8 text, got other bytes in line 3"),
+        (path, b"#" * (2 << 20), "at most 1,048,576 bytes"),
+    ):
+        if data is not None:
+            path.write_bytes(data)
+        with pytest.raises(ConfigError, match=message):
+            load_settings(file)
     path.write_text("\ufeff" + SCORE, encoding="utf-8")
     assert load_settings(path) == read(SCORE)
 
@@ -222,20 +224,19 @@ def test_where_secrets_come_from(tmp_path: Path) -> None:
     assert secret(f"file:{path}", "serve.token") == "hunter2"
     assert secret("env:A", "serve.token", {"A": "hunter2"}) == "hunter2"
     assert secret("a:b", "serve.token") == "a:b"
-    for value, message in (
-        ("env:A", "serve.token: expected the variable A in the environment, got none"),
-        ("env:B", "serve.token: expected the variable B in the environment, got an empty one"),
-        (f"file:{path}x", "got No such file or directory"),
-        ("file:\0", "got no path"),
-        (f"file:{tmp_path}", "got Is a directory"),
+    for value, data, message in (
+        ("env:A", b"", "serve.token: expected the variable A in the environment, got none"),
+        ("env:B", b"", "serve.token: expected the variable B in the environment, got an empty one"),
+        (f"file:{path}x", b"", "got No such file or directory"),
+        ("file:\0", b"", "got no path"),
+        (f"file:{tmp_path}", b"", "got Is a directory"),
+        (f"file:{path}", b"\xff", "UTF-8"),
+        (f"file:{path}", b"\n", "empty"),
+        (f"file:{path}", b"x" * 70_000, "65536 bytes"),
     ):
-        with pytest.raises(ConfigError) as caught:
-            secret(value, "serve.token", {"B": ""})
-        assert message in str(caught.value)
-    for data, message in ((b"\xff", "UTF-8"), (b"\n", "empty"), (b"x" * 70_000, "65536 bytes")):
         path.write_bytes(data)
         with pytest.raises(ConfigError, match=message):
-            secret(f"file:{path}", "serve.token")
+            secret(value, "serve.token", {"B": ""})
 
 
 @pytest.mark.parametrize(
@@ -291,9 +292,8 @@ def test_the_check_looks_for_what_is_named(
     text: str, environment: dict[str, str], message: str
 ) -> None:
     settings = read(text + SCORE if text.startswith("store") else SCORE + text)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
         check_text(settings, environment)
-    assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -317,29 +317,16 @@ TABLES = st.recursive(
 )
 
 
-def as_toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{k} = {as_toml(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(as_toml, value))}]"
-    return msgspec.json.encode(value).decode() if value == value else "nan"
-
-
 @settings(max_examples=200)
 @given(st.one_of(st.text(), st.dictionaries(st.sampled_from(KEYS), TABLES)), st.text(max_size=9))
 def test_nothing_but_config_errors(data: str | dict[str, Any], override: str) -> None:
-    text = (
-        data
-        if isinstance(data, str)
-        else "\n".join(f"{key} = {as_toml(value)}" for key, value in data.items())
-    )
+    text = data if isinstance(data, str) else as_toml(data)
     for overrides in ((), (override,), (f"join.{override}",), (f"store={override}",)):
+        message = ""
         try:
             resolved(read(text, *overrides))
         except ConfigError as error:
             message = str(error)
-        else:
-            message = ""
         assert "\n" not in message
 
 

@@ -398,14 +398,14 @@ FAILED = AlertInput(Value(None, 0, "former estimates have failed: 5 of 9"), fail
     ],
 )
 def test_estimates_that_failed_are_posted(seen: list[Any], posted: list[str]) -> None:
-    book = AlertBook([LOW], "hours")
+    book = AlertBook(RunSettings(alert=[LOW]))
     for n, one in enumerate(seen):
         found = one if isinstance(one, AlertInput) else AlertInput(Value(one, 9))
         book.judge({"low": found}, n)
     assert [one.event for one in book.unsent] == posted
     if "undefined" in posted:
         assert book.unsent[0].text == (
-            "undefined: low: expected.f1 has no value in window hours: "
+            "undefined: low: expected.f1 has no value in window all: "
             "former estimates have failed: 5 of 9"
         )
 
@@ -423,7 +423,7 @@ def test_a_certain_drift_is_beyond_its_bound_and_no_chance(
     when: Any, value: float, p_value: float, state: str
 ) -> None:
     alert = AlertSettings(name="a", metric="drift.ks", above=0.2, when=when)
-    book = AlertBook([alert], "hours")
+    book = AlertBook(RunSettings(alert=[alert]))
     found = AlertInput(Value(value, 9), p_value=p_value)
     changes = book.judge({"a": found}, 0)
     assert changes.states[0].state == state

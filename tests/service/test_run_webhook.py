@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
-from streameval.errors import ConfigError
 from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.alerts.transition import Transition
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.config.settings import AlertSettings, Duration, WebhookSettings
+from streameval.service.config.settings import (
+    AlertSettings,
+    Duration,
+    RunSettings,
+    WebhookSettings,
+)
 from streameval.service.publish.snapshot import Value
 
 LONG = 30.0
@@ -88,7 +92,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def transitions(count: int) -> list[Transition]:
-    book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
+    book = AlertBook(RunSettings(alert=[AlertSettings(name="low", metric="f1", below=0.8)]))
     for n in range(count):
         book.judge({"low": AlertInput(Value(0.9 if n % 2 else 0.7, 5))}, n)
     return book.unsent
@@ -137,49 +141,36 @@ def test_it_is_repeated_until_it_arrives(
     assert "hunter2" not in caplog.text
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 301, 307])
-def test_what_will_not_change_is_given_up_at_once(
-    receive: Receive, status: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    receiver = receive(status)
-    url = f"http://me:hunter2@{receiver.address}/hunter2?key=hunter2"
-    with caplog.at_level(logging.DEBUG):
-        hook = Webhook(WebhookSettings(url=url, token="hunter2"), first_delay=LONG)
-        hook.post(transitions(1)[0])
-        assert finished(hook, 1) == [1]
-    assert (hook.sent, hook.failed) == (0, 1)
-    assert hook.problem == f"answered with status {status}"
-    assert receiver.came.qsize() == 1
-    assert f"alert low not posted to http://***@{receiver.address}/***: answered" in caplog.text
-    assert "hunter2" not in caplog.text
-
-
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("answer", "problem", "times"),
     [
-        (500, "answered with status 500"),
-        ("hang up", ""),
-        ("nonsense", ""),
-        ("hold", ""),
-        (None, "cannot be reached: ConnectionRefusedError (Connection refused)"),
+        (500, "answered with status 500", 3),
+        ("hang up", "", 3),
+        ("nonsense", "", 3),
+        ("hold", "", 3),
+        (None, "cannot be reached: ConnectionRefusedError (Connection refused)", 0),
+        # What will not change is given up at once.
+        *((status, f"answered with status {status}", 1) for status in (400, 401, 404, 301, 307)),
     ],
 )
 def test_it_is_given_up_after_so_many_times(
-    receive: Receive, answer: int | str | None, problem: str, caplog: pytest.LogCaptureFixture
+    receive: Receive, answer: Any, problem: str, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     receiver = receive(*[answer] * 10)
     if answer is None:
         receiver.close()
     timeout = Duration("50ms" if answer == "hold" else "30s")
-    url = f"http://{receiver.address}/hunter2"
+    url = f"http://me:hunter2@{receiver.address}/hunter2?key=hunter2"
     settings = WebhookSettings(url=url, token="hunter2", timeout=timeout, retries=2)
-    hook = Webhook(settings, first_delay=0.001)
+    hook = Webhook(settings, first_delay=0.001 if times != 1 else LONG)
     hook.post(transitions(1)[0])
     assert finished(hook, 1) == [1]
-    assert receiver.came.qsize() == (0 if answer is None else 3)
+    assert receiver.came.qsize() == times
     assert (hook.sent, hook.failed) == (0, 1)
-    assert hook.problem == problem or not problem
+    assert problem in hook.problem
     assert hook.problem
+    assert f"alert low not posted to http://***@{receiver.address}/***: {problem}" in caplog.text
     assert "hunter2" not in caplog.text + hook.problem
 
 
@@ -230,20 +221,3 @@ def test_where_a_login_comes_from(
     path, headers, _ = receiver.next()
     assert (path, headers["Authorization"]) == ("/x", header)
     assert finished(hook, 1) == [1]
-
-
-@pytest.mark.parametrize(
-    ("url", "token"),
-    [
-        ("ftp://hunter2/", None),
-        ("http://", None),
-        ("http://a/hunter2\r\nX: y", None),
-        ("http://a:hunter2/", None),
-        ("http://a/", "hunter2-é"),
-        ("env:HUNTER", None),
-    ],
-)
-def test_what_is_refused_at_the_start(url: str, token: str | None) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Webhook(WebhookSettings(url=url, token=token))
-    assert "hunter2" not in str(caught.value)

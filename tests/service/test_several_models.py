@@ -11,13 +11,11 @@ import msgspec
 import pytest
 
 import streameval as se
-from streameval.errors import ConfigError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.slices import slice_name
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import open_evaluators
-from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.store.valid_from import ValidFrom
 from streameval.uncertainty.multiple_testing import holm
@@ -27,7 +25,6 @@ from tests.support.published_sample import published as sample
 from tests.support.run import (
     MODELS,
     Row,
-    config,
     configure,
     exported,
     labels_of,
@@ -56,11 +53,10 @@ def of_models(base: dict[str, Any] = SETTINGS, **changes: Any) -> dict[str, Any]
     return base | {"evaluator": {k: one for k, one in evaluator.items() if one is not None}}
 
 
-JOINED = run.JOINED | of_models(paired_scores=None)
+UNPAIRED = of_models(paired_scores=None)
+JOINED = run.JOINED | UNPAIRED
 JOINED["fields"] = SETTINGS["fields"] | {"id": "id"}
 METRICS = ["accuracy", "f1", "roc_auc", "log_loss", "average_precision", "error_rate"]
-UNPAIRED = of_models(paired_scores=None)
-CONFIG = config(**SETTINGS)
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +119,7 @@ def test_other_models_need_a_new_store_and_windows_may_change(here: Path, comman
     rows = events(300)
     write("events.jsonl", rows[:200])
     assert command("run", "run.toml", "--until-end").code == 0
-    one = {**UNPAIRED, **of_models(models=None, paired_scores=None), "fields": run.RUN["fields"]}
+    one = of_models(models=None, paired_scores=None) | {"fields": run.RUN["fields"]}
     for key, changes in (
         ("models", of_models(models=["challenger", "champion"])),
         ("models", one),
@@ -296,11 +292,10 @@ def test_slices_of_a_model_take_a_share_of_the_time_and_follow_the_counts() -> N
     assert first(3) == before + 100
 
 
-def watched(usual: Any, changes: dict[str, Any] = SETTINGS, **alert: Any) -> Any:
+def watched(usual: Any, **alert: Any) -> Any:
     """What an alert on the challenger looks at, the counts, and the settings."""
-    chosen = settings(
-        **changes, alert=[{"name": "worse", "below": 0, "model": "challenger", **alert}]
-    )
+    named = {"name": "worse", "below": 0, "model": "challenger"}
+    chosen = settings(**SETTINGS, alert=[named | alert])
     _, snapshot, whole = usual
     inputs = AlertInputs(chosen, {"all": whole, "recent": whole}, lambda: 1e9)
     return inputs.observe(snapshot, 1_000_000)["worse"].value, whole, chosen
@@ -326,33 +321,24 @@ def test_alerts_compare_models(usual: Any, metric: str, when: str, method: str, 
     assert found.method == method
     if when != "value":
         assert (found.low, found.high) == (wanted.low, wanted.high)
-    book = AlertBook(chosen.alert, "all", chosen)
+    book = AlertBook(chosen)
     (state,) = book.judge({"worse": AlertInput(found)}, 0).states
     assert (state.state, state.model, state.against) == ("ok", "challenger", "champion")
 
 
 def test_an_alert_between_models_fires_in_words(usual: Any) -> None:
     found, _, chosen = watched(usual, metric="error_rate", when="certain")
-    book = AlertBook(chosen.alert, "all", chosen)
+    book = AlertBook(chosen)
     (transition,) = book.judge({"worse": AlertInput(found)}, 0).transitions
     assert transition.text.startswith("firing: worse: error_rate of challenger is -0.")
     assert "against champion (certainly below 0 fires) in window all" in transition.text
-    again = AlertBook(chosen.alert, "all", chosen)
+    again = AlertBook(chosen)
     again.restore(json.loads(json.dumps(book.to_state())))
     assert again.judge({"worse": AlertInput(found)}, 1).transitions == []
     third = msgspec.structs.replace(chosen.alert[0], model="third")
-    fresh = AlertBook([third], "all", chosen)
+    fresh = AlertBook(msgspec.structs.replace(chosen, alert=[third]))
     fresh.restore(json.loads(json.dumps(book.to_state())))
     assert fresh.judge({"worse": AlertInput(found)}, 1).transitions != []
-
-
-def test_certain_alerts_of_scores_require_their_pairs() -> None:
-    keys = {"metric": "roc_auc", "when": "certain"}
-    with pytest.raises(ConfigError, match=r"requires evaluator.paired_scores = true"):
-        watched(None, UNPAIRED, **keys)
-    fading = {"window": [{"name": "all"}, {"name": "recent", "half_life": "1h"}]}
-    with pytest.raises(ConfigError, match="no test of pairs is known"):
-        watched(None, SETTINGS | fading, window="recent", **keys)
 
 
 def test_metrics_of_what_is_kept_may_change(here: Path, command: Command) -> None:
@@ -390,10 +376,3 @@ def test_a_joined_event_that_is_refused_is_kept_with_every_model_s_field(
     assert record["reason"] == "weight"
     found = json.loads(record["raw"])
     assert (found["score"], found["new"]) == (row["score"], {"score": row["other"]})
-
-
-def test_settings_of_several_models_read_back_as_they_are_printed() -> None:
-    whole = settings_from_text(CONFIG)
-    assert settings_from_text(resolved(whole)) == whole
-    chosen = settings_from_text(CONFIG, overrides=["fields.score.challenger=p.new"])
-    assert chosen.fields.paths["score:challenger"] == "p.new"

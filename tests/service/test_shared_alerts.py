@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,22 +54,20 @@ def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
         one.committed(changes)
 
 
-def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
+def follower(settings: RunSettings, stack: ExitStack) -> tuple[StoreReader, Publisher]:
     publisher = Publisher()
     reader = StoreReader(settings.store, lambda meta: settings, publisher, judges=True)
-    return reader, publisher
+    return stack.enter_context(closing(reader)), publisher
 
 
-def _unsent(settings: RunSettings) -> list[Any]:
+def _unsent(settings: RunSettings) -> Any:
     with closing(LockedTables(settings.store, ALERTS_UNIT)) as tables:
         (text,) = tables.execute("SELECT state FROM alerts").fetchone() or ("{}",)
-    found: list[Any] = json.loads(text)["unsent"]
-    return found
+    return json.loads(text)["unsent"]
 
 
 def state(publisher: Publisher) -> str:
-    found = publisher.current()
-    (alert,) = found.alerts
+    (alert,) = publisher.current().alerts
     return alert.state
 
 
@@ -77,21 +75,20 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
     postgres: Postgres, tmp_path: Path
 ) -> None:
     hook = Receiver()
-    url = f"http://{hook.address}/"
 
     def posted() -> tuple[int, str]:
         body = hook.next()[2]
         return body["number"], body["event"]
 
-    more = GROUP + MORE.format(url=url)
+    more = GROUP + MORE.format(url=f"http://{hook.address}/")
     text = CONFIG.format(store=postgres.address("alerts"), more="", properties=more)
     settings = settings_from_text(text)
-    first = second = None
-    try:
+    with ExitStack() as stack:
+        stack.callback(hook.close)
         for unit in "01":
             count(settings, unit, right=False, start=0)
-        first, seen = follower(settings)
-        second, also_seen = follower(settings)
+        first, seen = follower(settings, stack)
+        second, also_seen = follower(settings, stack)
         first.read()
         second.read()
         assert posted() == (1, "firing")
@@ -126,9 +123,4 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         with closing(reader):
             reader.read()
             assert reader._shared is None
-    finally:
-        for one in (first, second):
-            if one is not None:
-                one.close()
-        hook.close()
     assert hook.came.empty()

@@ -117,8 +117,7 @@ POSTED: dict[str, Any] = {"files": None, "http": {}, "serve": {"listen": "127.0.
 
 def config(**changes: Any) -> str:
     """``RUN`` with other tables, as TOML; a table that is None is left out."""
-    tables = {**RUN, **changes}
-    return "".join(f"{key} = {_toml(one)}\n" for key, one in tables.items() if one is not None)
+    return as_toml({key: one for key, one in {**RUN, **changes}.items() if one is not None})
 
 
 def configure(**changes: Any) -> None:
@@ -126,12 +125,17 @@ def configure(**changes: Any) -> None:
     Path("run.toml").write_text(config(**changes))
 
 
+def as_toml(tables: Mapping[str, Any]) -> str:
+    """Tables as TOML, one a line."""
+    return "".join(f"{key} = {_toml(one)}\n" for key, one in tables.items())
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value)
+    return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def settings(**changes: Any) -> RunSettings:

@@ -142,30 +142,25 @@ class AlertInputs:
 
     def observe(self, snapshot: Snapshot, now: int) -> dict[str, AlertInput]:
         """The input of each alert, by its name."""
-        if snapshot.checkpoint.sequence != self._checkpoint:
-            self._checkpoint = snapshot.checkpoint.sequence
-            for part in self._read.values():
-                part.stale = True
-        self._note_labelled(snapshot)
+        join, wait = snapshot.join, self._settings.join
+        if self._predictions is not None and wait is not None and join is not None:
+            # No label is waited for up to then, as the snapshot has it.
+            known = None if join.watermark is None else event_time(join.watermark) - wait.wait.us
+            self._predictions.labelled_until = known
+        changed = snapshot.checkpoint.sequence != self._checkpoint
+        self._checkpoint = snapshot.checkpoint.sequence
         for part in self._read.values():
+            part.stale |= changed
             part.refresh(self._clock, _SHARE / len(self._read), now, force=False)
         self._sample(snapshot, now)
         return {alert.name: self._observed(alert, snapshot, now) for alert in self._settings.alert}
-
-    def _note_labelled(self, snapshot: Snapshot) -> None:
-        """Note up to when no label is waited for, as the snapshot does."""
-        join, wait = snapshot.join, self._settings.join
-        if self._predictions is not None and wait is not None and join is not None:
-            known = None if join.watermark is None else event_time(join.watermark) - wait.wait.us
-            self._predictions.labelled_until = known
 
     def _observed(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> AlertInput:
         window = alert.window or self._settings.window[0].name
         join = snapshot.join
         about_join = alert.metric == LABEL_COVERAGE
         if about_join or alert.metric not in RUN_METRICS:
-            of_window = [row.late for row in snapshot.windows if row.name == window]
-            shares = [] if about_join else of_window
+            shares = [row.late for row in snapshot.windows if row.name == window and not about_join]
             shares += [] if join is None else [join.late]
             late = max((share for share in shares if share is not None), default=0.0)
             if late > MOST_LATE:
@@ -202,7 +197,7 @@ class AlertInputs:
                 return Value(None, 0, "no partition knows its lag yet")
             return Value(sum(known), len(known))
         span = self._spans[alert.name]
-        first = self._sample_before(now - span)
+        first = next((one for one in reversed(self._samples) if one.at <= now - span), None)
         if first is None:
             watched = now - self._samples[0].at
             reason = f"watched for {duration_text(watched)}, less than {duration_text(span)}"
@@ -231,10 +226,6 @@ class AlertInputs:
         oldest = now - max(self._spans.values())
         while len(samples) > 1 and samples[1].at <= oldest:
             samples.popleft()
-
-    def _sample_before(self, moment: int) -> _Sample | None:
-        """The newest sample that is not after a moment."""
-        return next((one for one in reversed(self._samples) if one.at <= moment), None)
 
     def _of_slices(self, alert: AlertSettings, rows: list[Slice]) -> AlertInput:
         """The published slices beyond the bound."""
@@ -333,7 +324,10 @@ class AlertInputs:
             if kind == "drift":
                 assert reference is not None
                 drift = drift_between(now, reference, of, method=method, level=level)
-                found = _of_drift(drift, now.support)
+                value = Value(finite(drift.value), now.support, drift.reason)
+                found = AlertInput(value, p_value=finite(drift.p_value))
+                if drift.method == "anytime":
+                    found = AlertInput(_with_ends(drift, drift.value, now.support, drift.reason))
                 beyond = alert.above is not None and drift.value > alert.above
                 return _Tested(name, found, drift.p_value, beyond)
             if kind == "expected":
@@ -355,9 +349,9 @@ class AlertInputs:
         view = self._view(alert)
         if view is None:
             return Value(None, 0, _NO_EVENT)
-        mine = self._interval_of(view, alert)
+        mine, value = self._interval_of(view, alert)
         if alert.against is None and alert.reference is None:
-            return mine[1] if isinstance(mine, tuple) else mine
+            return value
         other: View | None
         if alert.reference is not None:
             reference = self._references[alert.reference]
@@ -370,13 +364,13 @@ class AlertInputs:
             other, where = view.before(spec.length_us), "the window before"
         if other is None:
             return Value(None, 0, f"{where} has no event of this slice")
-        theirs = self._interval_of(other, alert)
-        if not isinstance(mine, tuple):
-            return mine
-        if not isinstance(theirs, tuple):
-            return Value(None, 0, f"{where}: {theirs.reason}")
-        found = difference(mine[0], theirs[0])
-        support = min(mine[1].support, theirs[1].support)
+        theirs, of_other = self._interval_of(other, alert)
+        if mine is None:
+            return value
+        if theirs is None:
+            return Value(None, 0, f"{where}: {of_other.reason}")
+        found = difference(mine, theirs)
+        support = min(value.support, of_other.support)
         return _with_ends(found, found.value, support, found.reason)
 
     def _between_models(self, evaluation: Evaluation, alert: AlertSettings, model: str) -> Value:
@@ -403,7 +397,8 @@ class AlertInputs:
             return Value(None, 0, str(error))
         return _with_ends(found, found.value, mine.support, found.reason)
 
-    def _interval_of(self, view: View, alert: AlertSettings) -> tuple[Interval, Value] | Value:
+    def _interval_of(self, view: View, alert: AlertSettings) -> tuple[Interval | None, Value]:
+        """The interval, None where the metric has no value, and what is published of it."""
         level = level_of_alert(alert, self._settings)
         try:
             (row,) = view.report([alert.metric])
@@ -414,10 +409,10 @@ class AlertInputs:
                 return none, Value(finite(row.value), row.support, row.reason or reason)
             found = view.interval(alert.metric, level=level, method=_method_of(alert))
         except MetricError as error:
-            return Value(None, 0, str(error))
+            return None, Value(None, 0, str(error))
         reason = row.reason or found.reason
         if math.isnan(row.value):
-            return Value(None, row.support, reason)
+            return None, Value(None, row.support, reason)
         return found, _with_ends(found, row.value, row.support, reason)
 
 
@@ -486,14 +481,6 @@ def _published_prediction(metric: PredictedMetric, report: PredictionReport | No
             return AlertInput(value, p_value=drift.p_value)
     values = report.expected if metric.kind == "expected" else report.metrics
     return AlertInput(values.get(metric.name, Value(None, 0, "not published")))
-
-
-def _of_drift(found: Drift, support: float) -> AlertInput:
-    """A drift as an alert compares it; without a p-value it is not certain."""
-    if found.method != "anytime":
-        value = Value(finite(found.value), support, found.reason)
-        return AlertInput(value, p_value=finite(found.p_value))
-    return AlertInput(_with_ends(found, found.value, support, found.reason))
 
 
 def _with_wilson(share: Value, level: float) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NO_SETTINGS = RunSettings()
 _NOT_COMPUTED = AlertInput(Value(None, 0, "not computed"))
 
 _MOST_UNSENT = 1000
@@ -81,26 +80,19 @@ class AlertBook:
     # value within the bound. In between a firing alert keeps firing and another one is ok. An alert
     # on any slice crosses its bound while it names a slice.
 
-    __slots__ = ("_alerts", "_first", "_levels", "_memory", "_models", "_next", "_unsent")
+    __slots__ = ("_levels", "_memory", "_next", "_settings", "_unsent")
 
-    def __init__(
-        self,
-        alerts: Sequence[AlertSettings],
-        first_window: str,
-        settings: RunSettings = _NO_SETTINGS,
-    ) -> None:
-        self._levels = {alert.name: level_of_alert(alert, settings) for alert in alerts}
-        self._alerts = alerts
-        self._first = first_window
-        self._models = settings.evaluator.models or [""]
-        self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._levels = {alert.name: level_of_alert(alert, settings) for alert in settings.alert}
+        self._memory = {alert.name: _Memory(self._watched(alert)) for alert in settings.alert}
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
     def judge(self, inputs: Mapping[str, AlertInput], now: int) -> AlertChanges:
         """The states under these values."""
         changes = AlertChanges([], [])
-        for alert in self._alerts:
+        for alert in self._settings.alert:
             found = inputs.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
             before = memory.state
@@ -131,13 +123,16 @@ class AlertBook:
 
     def states(self, inputs: Mapping[str, AlertInput]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
-        return [self._shown(alert, inputs.get(alert.name, _NOT_COMPUTED)) for alert in self._alerts]
+        alerts = self._settings.alert
+        return [self._shown(alert, inputs.get(alert.name, _NOT_COMPUTED)) for alert in alerts]
 
     def _shown(self, alert: AlertSettings, found: AlertInput) -> AlertState:
         memory = self._memory[alert.name]
         seen = found.value
         below = alert.below is not None
         against = "the window before" if alert.against else alert.reference or ""
+        if alert.model is not None:
+            against = (self._settings.evaluator.models or [""])[0]
         return AlertState(
             name=alert.name,
             metric=alert.metric,
@@ -150,7 +145,7 @@ class AlertBook:
             below=alert.below,
             above=alert.above,
             when=alert.when,
-            against=against if alert.model is None else self._models[0],
+            against=against,
             model=alert.model or "",
             level=self._levels[alert.name] if seen.method else None,
             low=seen.low,
@@ -196,7 +191,8 @@ class AlertBook:
 
     def _window(self, alert: AlertSettings) -> str:
         """The alert's window; empty for a number of the run."""
-        return "" if alert.metric in RUN_METRICS else alert.window or self._first
+        first = self._settings.window[0].name
+        return "" if alert.metric in RUN_METRICS else alert.window or first
 
     def _watched(self, alert: AlertSettings) -> str:
         where = alert.slice if isinstance(alert.slice, str) else sorted(alert.slice.items())
@@ -320,7 +316,7 @@ class Alerts:
             self._post(transition)
 
     def _read(self, settings: RunSettings) -> None:
-        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
+        self._book = AlertBook(settings)
         self._inputs = AlertInputs(settings, self._evaluators, self._clock)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
@@ -27,33 +28,25 @@ ALERTS_UNIT = "alerts"
 """The unit of a shared store with the states of alerts; no worker claims it, or judges alerts."""
 
 
+@dataclass
 class SharedAlerts:
     """Judges the alerts of a shared store while this process holds their lock."""
 
-    def __init__(
-        self,
-        path: str,
-        settings: RunSettings,
-        evaluators: Mapping[str, Evaluation],
-        open_webhook: Callable[[], Webhook | None],
-        now: Callable[[], int],
-        clock: Callable[[], float],
-    ) -> None:
-        self._path = path
-        self._settings = settings
-        self._evaluators = evaluators
-        self._open_webhook = open_webhook
-        self._now = now
-        self._clock = clock
-        self._tables: LockedTables | None = None
-        self._alerts: Alerts | None = None
-        self._webhook: Webhook | None = None
+    path: str
+    settings: RunSettings
+    evaluators: Mapping[str, Evaluation]
+    open_webhook: Callable[[], Webhook | None]
+    now: Callable[[], int]
+    clock: Callable[[], float]
+    _tables: LockedTables | None = None
+    _alerts: Alerts | None = None
+    _webhook: Webhook | None = None
 
     def judge(self, snapshot: Snapshot) -> list[AlertState] | None:
         """Judge, write, then post; None where another process holds the lock, or none can."""
         try:
             if self._tables is None:
-                self._tables = LockedTables(self._path, ALERTS_UNIT)
+                self._tables = LockedTables(self.path, ALERTS_UNIT)
             if self._alerts is None and not self._begin(self._tables):
                 return None
             assert self._alerts is not None
@@ -72,10 +65,10 @@ class SharedAlerts:
         if not tables.locked():
             return False
         log.info("this process judges the alerts from now on")
-        self._webhook = self._open_webhook()
+        self._webhook = self.open_webhook()
         # Posts what the former holder has written and not posted.
         self._alerts = Alerts(
-            self._settings, tables, self._webhook, self._evaluators, self._now, self._clock
+            self.settings, tables, self._webhook, self.evaluators, self.now, self.clock
         )
         return True
 

@@ -129,20 +129,15 @@ def parse_address(text: str) -> StoreAddress:
         )
     options = [(key, value) for key, value in query if key != "schema"]
     shown_query = [(key, "***" if "password" in key else value) for key, value in query]
-    secrets = [unquote(password)] if password else []
-    secrets += [value for key, value in query if key == "password"]
+    secret = next((value for key, value in query if key == "password"), None)
     netloc = f"{name}:***@{hosts}" if colon else parts.netloc
 
     def joined(netloc: str, query: list[tuple[str, str]]) -> str:
         text = urlencode(query, safe="*/", quote_via=quote)
         return f"postgresql://{netloc}{parts.path}" + (f"?{text}" if text else "")
 
-    return StoreAddress(
-        joined(parts.netloc, options),
-        schema,
-        joined(netloc, shown_query),
-        next(iter(secrets), None),
-    )
+    whole, hidden = joined(parts.netloc, options), joined(netloc, shown_query)
+    return StoreAddress(whole, schema, hidden, unquote(password) or secret)
 
 
 def no_store_address(got: str) -> InputError:

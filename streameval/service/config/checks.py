@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from streameval.errors import (
     ConfigError,
@@ -607,9 +606,9 @@ class _AlertCheck:
             checked_level(alert.level, f"{key}.level")
         if alert.when == "value" or alert.metric in (*RUN_METRICS, *FAIRNESS):
             return
-        found = self._certainty()
+        certain, anytime, others = self._certainty()
         drift = self.predicted is not None and self.predicted.kind == "drift"
-        if not found.certain and alert.model is None:
+        if not certain and alert.model is None:
             lacks = "p-value" if drift else "interval"
             raise self._conflict(
                 "when", f"{self.about}, which has no {lacks}", 'set when = "value"'
@@ -622,8 +621,8 @@ class _AlertCheck:
             )
         if alert.when != "anytime":
             return
-        if alert.model is None and not found.anytime:
-            raise self._never_anytime(f"; {found.others} have one")
+        if alert.model is None and not anytime:
+            raise self._never_anytime(f"; {others} have one")
         if kind_of_settings(self.window).name != "cumulative":
             windows = self.settings.window
             whole = [one.name for one in windows if kind_of_settings(one).name == "cumulative"]
@@ -637,19 +636,20 @@ class _AlertCheck:
                 f'{remedy} and no other key, which counts all events, or when = "certain"',
             )
 
-    def _certainty(self) -> _Certainty:
+    def _certainty(self) -> tuple[bool, bool, str]:
+        """Whether the metric can be certain, and anytime; and metrics of its kind that can both."""
         task, metric = self.settings.evaluator.task, self.predicted
         if metric is not None and metric.kind == "drift":
             row, others = DRIFTS[metric.name], "drift.ks and drift.cramers_v"
-            return _Certainty(row.has_p_value, "anytime" in row.methods, others)
+            return row.has_p_value, "anytime" in row.methods, others
         if metric is None:
             family, others = find(self.alert.metric, task).family, "accuracy and roc_auc"
         else:
             others = "drift.ks and predictions.positive_rate"
             if metric.kind == "expected":
-                return _Certainty(True, False, others)
+                return True, False, others
             family = find(metric.name, str(self.task.unlabelled)).family
-        return _Certainty(family != "none", family in METHODS["anytime"].families, others)
+        return family != "none", family in METHODS["anytime"].families, others
 
     def _check_comparison(self) -> None:
         alert, key, window = self.alert, self.key, self.window
@@ -716,15 +716,6 @@ class _AlertCheck:
                 expected=f"a value for each key of one of evaluator.slices ({listed or 'none'})",
                 got=shown(", ".join(given)),
             )
-
-
-class _Certainty(NamedTuple):
-    """Which of ``when`` a metric can have."""
-
-    certain: bool
-    anytime: bool
-    others: str
-    """Metrics of its kind that can have both."""
 
 
 def _check_serve(settings: RunSettings) -> None:

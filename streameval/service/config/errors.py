@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
-from streameval.errors import ConfigError, InputError, did_you_mean, shown
+from streameval.errors import InputError, did_you_mean, shown
 from streameval.service.config.secrets import is_secret
 
 _WORDS: Mapping[type, str] = {
@@ -34,13 +34,6 @@ _OTHERWISE = {
 _PATH = re.compile(r" - at `\$([^`]*)`\Z")
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _GOT = re.compile(r", got `(\w+)`")
-
-
-def config_error(name: str, error: InputError, overridden: Sequence[str] = ()) -> ConfigError:
-    """The error of a key, after the file's name, or ``--set`` for an overridden key."""
-    key = error.field
-    given = any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in overridden)
-    return ConfigError(f"{'--set' if given else name}: {error}")
 
 
 def types_of(kind: Any) -> list[Any]:

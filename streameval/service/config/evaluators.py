@@ -129,12 +129,6 @@ def with_stored_defaults(
     return msgspec.structs.replace(settings, window=windows)
 
 
-def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
-    """A new evaluator of a window, or a comparison of several models."""
-    evaluator = evaluator_of(settings, window)
-    return evaluator if settings.evaluator.models is None else comparison_of(evaluator, settings)
-
-
 def comparison_of(evaluator: Evaluator, settings: RunSettings) -> Comparison:
     """A new comparison of a run's models, each set up as this evaluator."""
     models = settings.evaluator.models
@@ -150,12 +144,15 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
 
     An evaluator or comparison for each window, and then the windows' predictions.
     """
+    found: dict[str, Evaluation] = {}
     try:
-        labelled = {window.name: evaluation_of(settings, window) for window in settings.window}
-        return labelled | {
-            name: predictions_of(settings, window)
-            for name, (window, _) in predicted_windows(settings).items()
-        }
+        for window in settings.window:
+            one = evaluator_of(settings, window)
+            several = settings.evaluator.models is not None
+            found[window.name] = comparison_of(one, settings) if several else one
+        for name, predicted in predicted_windows(settings).items():
+            found[name] = predictions_of(settings, predicted.window)
+        return found
     except StreamevalError as error:
         raise ConfigError(f"evaluator: {error}") from None
 
@@ -195,22 +192,12 @@ def predictions_of(settings: RunSettings, window: WindowSettings) -> Predictions
 
 def open_reference(settings: RunSettings, path: str) -> Evaluator:
     """The evaluator of a state file that alerts compare with; StateError if its metrics differ."""
-    return _checked(settings, path, _opened(path, load))
+    return _opened(settings, path, load)
 
 
 def open_predicted_reference(settings: RunSettings, path: str) -> Evaluation:
     """What predictions are compared with, out of a state file of any kind; as above."""
-    return _checked(settings, path, _opened(path, load_any))
-
-
-def _opened(path: str, read: Callable[[str], _Loaded]) -> _Loaded:
-    """The state of a file, read once by the checks, snapshots and alerts of a run."""
-    try:
-        about = os.stat(path)
-    except OSError:
-        return read(path)  # which says why
-    found: _Loaded = _read(read, path, about.st_ino, about.st_size, about.st_mtime_ns)
-    return found
+    return _opened(settings, path, load_any)
 
 
 @lru_cache(maxsize=4)
@@ -218,7 +205,14 @@ def _read(read: Callable[[str], Any], path: str, *version: int) -> Any:
     return read(path)
 
 
-def _checked(settings: RunSettings, path: str, reference: _Loaded) -> _Loaded:
+def _opened(settings: RunSettings, path: str, read: Callable[[str], _Loaded]) -> _Loaded:
+    """The state of a file, read once by the checks, snapshots and alerts of a run."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        reference = read(path)  # which says why
+    else:
+        reference = _read(read, path, about.st_ino, about.st_size, about.st_mtime_ns)
     mine = evaluator_of(settings, WindowSettings(name="all")).options
     theirs = reference.options
     for key in ("task", "positive", "threshold", "bins", "labels"):

@@ -19,7 +19,7 @@ from msgspec import inspect
 from streameval.errors import ConfigError, InputError, shown
 from streameval.events.time import duration_text
 from streameval.service.config.checks import check_settings
-from streameval.service.config.errors import config_error, inside, type_error, types_of
+from streameval.service.config.errors import inside, type_error, types_of
 from streameval.service.config.evaluators import ahead_limit
 from streameval.service.config.secrets import hidden
 from streameval.service.config.settings import (
@@ -78,7 +78,9 @@ def settings_from_text(
             settings = msgspec.structs.replace(settings, http=HttpSettings())
         check(settings)
     except InputError as error:
-        raise config_error(name, error, given) from None
+        key = error.field
+        overridden = any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in given)
+        raise ConfigError(f"{'--set' if overridden else name}: {error}") from None
     except msgspec.ValidationError as error:  # of a key that looks like a path of msgspec's
         raise ConfigError(f"{name}: {shown(str(error))}") from None
     return _with_ahead(settings)

@@ -7,7 +7,6 @@ them. A file becomes settings in :mod:`streameval.service.config.load`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -31,12 +30,7 @@ LABEL_COVERAGE = "label_coverage"
 LAG = "lag"
 VOLUME = "volume"
 QUARANTINE = "quarantine"
-RUN_METRICS: Mapping[str, str] = {
-    LABEL_COVERAGE: "the share of mature predictions that have a label",
-    LAG: "what is left to read, in all partitions",
-    VOLUME: "the number of records that were read lately",
-    QUARANTINE: "the share of the records read lately that could not be counted",
-}
+RUN_METRICS = (LABEL_COVERAGE, LAG, VOLUME, QUARANTINE)
 """Operational metrics that alerts watch: numbers of the run, not of a window or slice."""
 
 

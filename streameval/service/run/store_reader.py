@@ -206,7 +206,7 @@ class StoreReader:
             settings, self._states.evaluators, ValidFrom(), self._clock
         )
         # The states of alerts as another process has judged them, beside the values of now.
-        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
+        self._book = AlertBook(settings)
         self._inputs = AlertInputs(settings, self._states.evaluators, self._clock)
         if self._shared is not None:
             self._shared.close()

@@ -12,6 +12,7 @@ from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.evaluator.predictions import Predictions
 from streameval.service.alerts.rules import AlertBook, restore_alerts
 from streameval.service.config.address import is_postgres
+from streameval.service.config.settings import RunSettings
 from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
@@ -97,7 +98,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         ).fetchone()
         (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
         listed(connection, most=kept)
-        restore_alerts(AlertBook([], ""), connection)
+        restore_alerts(AlertBook(RunSettings()), connection)
         entries = None
         saved = saved_join(connection)
         if saved is not None:
