@@ -28,7 +28,7 @@ class _Predicted(msgspec.Struct, array_like=True, gc=False, frozen=True):
     payload: tuple[Any, ...]
 
 
-class Unlabelled(_Predicted, tag=0):
+class Unlabelled(_Predicted, tag=0, frozen=True):
     """A prediction without a label."""
 
     label: None
@@ -54,14 +54,14 @@ class EarlyLabels(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True)
     newest: int
 
 
-class Labelled(_Predicted, tag=2):
+class Labelled(_Predicted, tag=2, frozen=True):
     """A prediction with one label, from a label record."""
 
     label: Any
     newest: int
 
 
-class Complete(_Predicted, tag=3):
+class Complete(_Predicted, tag=3, frozen=True):
     """A prediction with one label, from the same record."""
 
     label: Any
@@ -77,7 +77,7 @@ class LabelsByOrigin(msgspec.Struct, array_like=True, gc=False, frozen=True):
     last: Any
 
 
-class Corrected(_Predicted, tag=4):
+class Corrected(_Predicted, tag=4, frozen=True):
     """A prediction with several labels."""
 
     labels: LabelsByOrigin
@@ -92,7 +92,7 @@ class PartialLabels(msgspec.Struct, array_like=True, gc=False, frozen=True):
     so_far: list[Any]
 
 
-class Partial(_Predicted, tag=5):
+class Partial(_Predicted, tag=5, frozen=True):
     """A prediction with a set of labels that is not final."""
 
     labels: PartialLabels
