@@ -26,8 +26,8 @@ from streameval.service.lateness import LateShare
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.run.loop import ReadLoop
+from streameval.service.run.runner import Runner
 from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.store import Store, open_store
 from streameval.state_files.codec import decompressed

@@ -267,10 +267,7 @@ class Pairing:
         entries: Any = list(map(kind, moments, repeat(number), payloads, kept, moments))
         known = self.entries.add(ids, entries, int(times.min()))
         if known:
-            others = sorted(known)
-            if not inside:
-                early, others = self._split_known(ids, entries, known)
-                self._join_early(ids, entries, early)
+            others = sorted(known) if inside else self._join_early(ids, entries, known)
             for n in others:
                 # A later record of the same id has to see the effect of an earlier one.
                 old = self.entries.latest(ids[n], known[n])
@@ -295,37 +292,26 @@ class Pairing:
         if inside:
             self.coverage.labelled.add(times)
 
-    def _split_known(
-        self, ids: list[str], entries: list[Unlabelled], known: dict[int, Entry]
-    ) -> tuple[dict[int, EarlyLabels], list[int]]:
-        """Predictions for which one label in time waits, and the indices of all others."""
-        early: dict[int, EarlyLabels] = {}
+    def _join_early(
+        self, ids: list[str], entries: list[Unlabelled], known: dict[int, Any]
+    ) -> list[int]:
+        """Join predictions for which one label in time waits, by columns; returns the others."""
         others: list[int] = []
-        wait = self.wait_us
+        by_partition: defaultdict[int, list[int]] = defaultdict(list)
         repeated = _repeated([ids[n] for n in known])
-        for n in sorted(known):
-            old = known[n]
+        for n, old in sorted(known.items()):
             if (
                 type(old) is EarlyLabels
                 and len(old.labels) == 1
                 and not is_part(old.labels[0].label)
-                and -wait <= old.labels[0].time - entries[n].time <= wait
+                and abs(old.labels[0].time - entries[n].time) <= self.wait_us
                 and ids[n] not in repeated
             ):
-                early[n] = old
+                by_partition[old.labels[0].partition].append(n)
             else:
                 others.append(n)
-        return early, others
-
-    def _join_early(
-        self, ids: list[str], entries: list[Unlabelled], early: dict[int, EarlyLabels]
-    ) -> None:
-        """Join predictions and the one label that waited for each, by columns."""
-        by_partition: dict[int, list[int]] = {}
-        for n, old in early.items():
-            by_partition.setdefault(old.labels[0].partition, []).append(n)
         for number, rows in by_partition.items():
-            labels = [early[n].labels[0] for n in rows]
+            labels = [known[n].labels[0] for n in rows]
             times = np.array([label.time for label in labels], dtype=np.int64)
             self.coverage.early.add(times, -1)
             self._join_first(
@@ -334,8 +320,9 @@ class Pairing:
                 [entries[n] for n in rows],
                 [label.label for label in labels],
                 times,
-                [early[n].newest for n in rows],
+                [known[n].newest for n in rows],
             )
+        return others
 
     # Labels
 
