@@ -313,7 +313,7 @@ class Worker(ABC):
         return lambda: _write(writing, enough)
 
     def committed(self) -> None:
-        """Note what is written, before the next :meth:`stage`; a unit that was not written fails."""
+        """Note what is written, before the next :meth:`stage`; what was not written fails."""
         writing, self._writing = self._writing, []
         for one in writing:
             if self._units.get(one.number) is not one.unit:
