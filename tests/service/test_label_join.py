@@ -274,32 +274,31 @@ def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int, code:
                 patch.setattr(f"{_ENTRIES}.{module}._NATIVE", None)
         if code == "colliding":
             patch.setattr(f"{_ENTRIES}.segments.key_hashes", colliding)
-        check_any_interleaving(seed, count, hot)
-
-
-def check_any_interleaving(seed: int, count: int, hot: int) -> None:
-    rng = random.Random(seed)
-    queues = stream(rng, count)
-    records = [record for queue in queues.values() for record in queue]
-    expected, counts = joined(
-        [record for record in records if isinstance(record, Prediction)],
-        [record for record in records if isinstance(record, Label)],
-        WAIT,
-        REMEMBER,
-    )
-    events, predicted, coverage = played(rng, queues, hot)
-    assert events == expected
-    first: dict[str, Prediction] = {}
-    for record in records:
-        if isinstance(record, Prediction):
-            first.setdefault(record.id, record)
-    assert predicted == Counter((one.partition, one.time, one.score) for one in first.values())
-    counts["orphans"] -= coverage["labels_waiting"]
-    names = ("predictions", "labels", "joined", "orphans", *STORED)
-    assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
-    assert coverage["predictions"] == coverage["joined"] + coverage["waiting"] + coverage["expired"]
-    # All that is coverage, cohorts, delays and watermark too, is that of another order.
-    assert (events, predicted, coverage) == played(rng, queues, hot)
+        rng = random.Random(seed)
+        queues = stream(rng, count)
+        records = [record for queue in queues.values() for record in queue]
+        expected, counts = joined(
+            [record for record in records if isinstance(record, Prediction)],
+            [record for record in records if isinstance(record, Label)],
+            WAIT,
+            REMEMBER,
+        )
+        events, predicted, coverage = played(rng, queues, hot)
+        assert events == expected
+        first: dict[str, Prediction] = {}
+        for record in records:
+            if isinstance(record, Prediction):
+                first.setdefault(record.id, record)
+        assert predicted == Counter((one.partition, one.time, one.score) for one in first.values())
+        counts["orphans"] -= coverage["labels_waiting"]
+        names = ("predictions", "labels", "joined", "orphans", *STORED)
+        assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
+        assert (
+            coverage["predictions"]
+            == coverage["joined"] + coverage["waiting"] + coverage["expired"]
+        )
+        # All that is coverage, cohorts, delays and watermark too, is that of another order.
+        assert (events, predicted, coverage) == played(rng, queues, hot)
 
 
 def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(

@@ -176,8 +176,8 @@ Partitions = dict[str, tuple[Kind, list[bytes]]]
 class InTurn:
     """In the place of random.Random: one after another, so many records at a time."""
 
-    def __init__(self, piece: int = 10) -> None:
-        self.turn = 0
+    def __init__(self, piece: int = 10, turn: int = 0) -> None:
+        self.turn = turn
         self.piece = piece
 
     def choice(self, names: list[str]) -> str:
