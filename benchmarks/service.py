@@ -31,9 +31,9 @@ from streameval.service.config.load import settings_from_text
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.loop import ReadLoop
+from streameval.service.run.runner import Runner
 from streameval.service.run.service import run_service
 from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import LagUnit, PartitionStatus, RawBatch
 from streameval.service.store.postgres import PostgresStore
 from streameval.service.store.store import open_store, read_store

@@ -31,6 +31,7 @@ from streameval.service.join.counters import (
 )
 from streameval.service.join.coverage import Coverage, Delays
 from streameval.service.join.label_join import LabelJoin
+from streameval.service.join.pairing import JoinedEvents
 from streameval.service.publish.snapshot import Join
 from streameval.service.sources.raw import Decoded
 from streameval.service.store.tables import JOIN_TABLES, create_tables
@@ -102,9 +103,9 @@ def counted(label: Any) -> Any:
     return tuple(label) if isinstance(label, list) else label
 
 
-def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
-    """Count what the join gives out, and take back what it takes back."""
-    outcome = join.drain()
+def absorbed(join: LabelJoin, events: Counter[Any]) -> JoinedEvents:
+    """Count what the join gives out, and take back what it takes back; its new predictions."""
+    outcome, predicted = join.drain()
     for partition, columns in outcome.counted.items():
         assert list(columns["slice:country"]) == [country(one) for one in columns["score"]]
         for label, time, score in zip(
@@ -115,6 +116,7 @@ def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
         assert event.get("slice:country") == country(event["score"])
         events[partition, counted(event["y_true"]), event["time"], event["score"]] -= 1
     assert all(count >= 0 for count in events.values())
+    return predicted
 
 
 def test_memory_is_given_back(connection: sqlite3.Connection) -> None:
@@ -149,8 +151,7 @@ class Run:
 
     def begin(self) -> None:
         """A checkpoint of what was read so far."""
-        absorbed(self.join, self.events)
-        for name, columns in self.join.drain_predictions().counted.items():
+        for name, columns in absorbed(self.join, self.events).counted.items():
             assert "y_true" not in columns
             self.predicted.update(
                 (name, *row) for row in zip(columns["time"], columns["score"], strict=True)
@@ -273,32 +274,31 @@ def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int, code:
                 patch.setattr(f"{_ENTRIES}.{module}._NATIVE", None)
         if code == "colliding":
             patch.setattr(f"{_ENTRIES}.segments.key_hashes", colliding)
-        check_any_interleaving(seed, count, hot)
-
-
-def check_any_interleaving(seed: int, count: int, hot: int) -> None:
-    rng = random.Random(seed)
-    queues = stream(rng, count)
-    records = [record for queue in queues.values() for record in queue]
-    expected, counts = joined(
-        [record for record in records if isinstance(record, Prediction)],
-        [record for record in records if isinstance(record, Label)],
-        WAIT,
-        REMEMBER,
-    )
-    events, predicted, coverage = played(rng, queues, hot)
-    assert events == expected
-    first: dict[str, Prediction] = {}
-    for record in records:
-        if isinstance(record, Prediction):
-            first.setdefault(record.id, record)
-    assert predicted == Counter((one.partition, one.time, one.score) for one in first.values())
-    counts["orphans"] -= coverage["labels_waiting"]
-    names = ("predictions", "labels", "joined", "orphans", *STORED)
-    assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
-    assert coverage["predictions"] == coverage["joined"] + coverage["waiting"] + coverage["expired"]
-    # All that is coverage, cohorts, delays and watermark too, is that of another order.
-    assert (events, predicted, coverage) == played(rng, queues, hot)
+        rng = random.Random(seed)
+        queues = stream(rng, count)
+        records = [record for queue in queues.values() for record in queue]
+        expected, counts = joined(
+            [record for record in records if isinstance(record, Prediction)],
+            [record for record in records if isinstance(record, Label)],
+            WAIT,
+            REMEMBER,
+        )
+        events, predicted, coverage = played(rng, queues, hot)
+        assert events == expected
+        first: dict[str, Prediction] = {}
+        for record in records:
+            if isinstance(record, Prediction):
+                first.setdefault(record.id, record)
+        assert predicted == Counter((one.partition, one.time, one.score) for one in first.values())
+        counts["orphans"] -= coverage["labels_waiting"]
+        names = ("predictions", "labels", "joined", "orphans", *STORED)
+        assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
+        assert (
+            coverage["predictions"]
+            == coverage["joined"] + coverage["waiting"] + coverage["expired"]
+        )
+        # All that is coverage, cohorts, delays and watermark too, is that of another order.
+        assert (events, predicted, coverage) == played(rng, queues, hot)
 
 
 def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
@@ -317,7 +317,7 @@ def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
     write(join, connection)
     assert connection.execute("SELECT segment FROM join_segments").fetchall() == [(1,), (3,)]
     join.add(labels(Label("l", "a", MINUTE, 1)))
-    assert join.drain().counted == {}
+    assert join.drain()[0].counted == {}
     assert join.coverage()["joined"] == 1
 
 
@@ -433,13 +433,13 @@ def test_a_complete_record_counts_until_its_own_set_is_final(
         inside: Any = [[last]]
         join.add(predictions(Prediction("p", "a", 0, 0.5), labels=inside))
         join.add(part([1, last], False))
-        outcome = join.drain()
+        outcome, _ = join.drain()
         assert outcome.counted["p"]["y_true"] == [[last]]
         assert [event["y_true"] for _, event in outcome.reverted] == ([[first]] if first else [])
     write(join, connection)
     join = opened(connection, hot=0)
     join.add(part([3], True))
-    outcome = join.drain()
+    outcome, _ = join.drain()
     assert outcome.counted["p"]["y_true"] == [[1, 2, 3, 4]]
     assert [event["y_true"] for _, event in outcome.reverted] == [[4]]
 

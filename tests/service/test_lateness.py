@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events.time import iso_time
-from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.health import Readiness
 from streameval.service.join.counts import SavedJoin
@@ -26,7 +25,7 @@ from streameval.service.publish.snapshot import Snapshot
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
 from tests.support.command_runs import Command
-from tests.support.run import Clock, InTurn, Lists, Partitions, Scripted, opened
+from tests.support.run import JOINED, Clock, InTurn, Lists, Partitions, Scripted, opened, settings
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -53,12 +52,10 @@ class Clocks:
 class Service:
     """Runs over one store, each reading lists to their ends, all on the test's clocks."""
 
-    def __init__(self, directory: Path, config: str) -> None:
-        self.settings = settings_from_text(
-            f'store = "{directory}/run.db"\nintervals = false\n{config}\n'
-            '[evaluator]\nmetrics = ["accuracy"]\n'
-            "[checkpoint]\nevents = 50\n"
-        )
+    def __init__(self, directory: Path, **tables: Any) -> None:
+        usual: dict[str, Any] = {"window": None, "intervals": False, "checkpoint": {"events": 50}}
+        usual |= {"store": f"{directory}/run.db", "evaluator": {"metrics": ["accuracy"]}}
+        self.settings = settings(**{**usual, **tables})
         self.clocks = Clocks()
 
     def run(self, lists: Partitions, source: Source | None = None) -> Mapping[str, Any]:
@@ -89,20 +86,14 @@ def pairs(
     )
 
 
-JOIN = """
-[fields]
-id = "id"
-score = "score"
-time = "time"
-[join]
-wait = "1h"
-[files]
-records = ["unused"]
-"""
+JOIN: dict[str, Any] = {
+    "fields": {"id": "id", "score": "score", "time": "time"},
+    "join": {"wait": "1h"},
+}
 
 
 def test_one_clock_ahead_costs_no_label(tmp_path: Path) -> None:
-    service = Service(tmp_path, JOIN)
+    service = Service(tmp_path, **JOIN)
     early = [line(id=f"early {n}", score=0.5, time=START + 29 * MINUTE) for n in range(20)]
     later, labels = pairs(300, lambda n: START - 2 * MINUTE + n)
     data = service.run({"p": ("predictions", early + later), "q": ("labels", labels)})
@@ -115,7 +106,7 @@ def test_one_clock_ahead_costs_no_label(tmp_path: Path) -> None:
 
 
 def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -> None:
-    service = Service(tmp_path, JOIN)
+    service = Service(tmp_path, **JOIN)
     predictions, labels = pairs(1, lambda n: START - 10 * MINUTE)
     service.run({"p": ("predictions", predictions), "q": ("labels", labels)})
     with closing(open_store(service.settings.store)) as store, store.transaction() as connection:
@@ -163,21 +154,6 @@ class Steps(Scripted):
         return []
 
 
-STEPPED = """
-[fields]
-id = "id"
-score = "score"
-{time}
-[join]
-wait = "30s"
-[[window]]
-name = "all"
-[files]
-predictions = ["unused"]
-labels = ["unused"]
-"""
-
-
 @pytest.mark.parametrize(
     ("off", "step", "timed", "restart"),
     [
@@ -189,7 +165,8 @@ labels = ["unused"]
 def test_a_clock_that_is_set_loses_no_label_that_was_in_time(
     tmp_path: Path, off: range, step: int, timed: bool, restart: int
 ) -> None:
-    service = Service(tmp_path, STEPPED.format(time='time = "time"' if timed else ""))
+    fields = {"id": "id", "score": "score"} | ({"time": "time"} if timed else {})
+    service = Service(tmp_path, **{**JOINED, "fields": fields, "join": {"wait": "30s"}})
     for numbers in (range(restart), range(restart, 610)):
         data = service.run({}, Steps(service.clocks, step, off, numbers, timed=timed))
     join = data["join"]
@@ -200,7 +177,7 @@ def test_a_clock_that_is_set_loses_no_label_that_was_in_time(
     assert service.reasons(data) == []
 
 
-ALERT = '\n[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.1\n'
+ALERT = [{"name": "low", "metric": "accuracy", "below": 0.1}]
 
 
 def test_most_records_behind_the_watermark_are_reported_and_a_reset_mends_it(
@@ -209,7 +186,7 @@ def test_most_records_behind_the_watermark_are_reported_and_a_reset_mends_it(
     command: Command,
 ) -> None:
     caplog.set_level("INFO", "streameval")
-    service = Service(tmp_path, JOIN + ALERT)
+    service = Service(tmp_path, **JOIN, alert=ALERT)
     # Of the past, so that no clock refuses them: 20 records, 20 hours ahead of the others.
     past = START - 40 * HOUR
     early = [line(id=f"early {n}", score=0.5, time=past + 20 * HOUR) for n in range(20)]
@@ -242,24 +219,14 @@ def test_most_records_behind_the_watermark_are_reported_and_a_reset_mends_it(
 
 
 def test_a_watermark_is_of_a_join(tmp_path: Path, command: Command) -> None:
-    service = Service(tmp_path, PANES)
+    service = Service(tmp_path, **PANES)
     service.run({})
     for more in ((), ("--reset",)):
         result = command("store", "watermark", service.settings.store, *more)
         assert (result.code, "holds no label join" in result.err) == (1, True)
 
 
-PANES = """
-[fields]
-score = "score"
-time = "time"
-[[window]]
-name = "hour"
-length = "1h"
-pane = "5m"
-[files]
-records = ["unused"]
-"""
+PANES: dict[str, Any] = {"window": [{"name": "hour", "length": "1h", "pane": "5m"}]}
 
 
 def complete(count: int, time: int) -> list[bytes]:
@@ -267,7 +234,7 @@ def complete(count: int, time: int) -> list[bytes]:
 
 
 def test_one_clock_ahead_empties_no_window(tmp_path: Path) -> None:
-    service = Service(tmp_path, PANES)
+    service = Service(tmp_path, **PANES)
     data = service.run({"p": ("records", complete(20, START + HOUR) + complete(300, START))})
     assert data["reports"]["hour"]["metrics"]["accuracy"]["support"] == 300
     assert data["quarantine"]["reasons"] == {"time": 20}
@@ -277,14 +244,14 @@ def test_one_clock_ahead_empties_no_window(tmp_path: Path) -> None:
 def test_a_window_that_drops_most_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = Service(tmp_path, PANES + ALERT)
+    service = Service(tmp_path, **PANES, alert=ALERT)
     past = START - 40 * HOUR
     records = complete(20, past + 20 * HOUR) + complete(300, past)
     data = service.run({"p": ("records", records)})
     (reason,) = service.reasons(data)
     assert reason.startswith("window hour: ")
     assert data["alerts"][0]["state"] == "undefined"
-    assert sum("window hour" in record.getMessage() for record in caplog.records) == 1
+    assert sum("window hour" in message for message in caplog.messages) == 1
     # As many in time as are remembered, and it is over.
     data = service.run({"p": ("records", records + complete(1000, past + 21 * HOUR))})
     assert service.reasons(data) == []
@@ -292,8 +259,7 @@ def test_a_window_that_drops_most_is_reported(
 
 
 def test_joined_events_that_a_window_drops_are_reported(tmp_path: Path) -> None:
-    window = '\n[[window]]\nname = "all"\n[[window]]\nname = "hour"\nlength = "1h"\n'
-    service = Service(tmp_path, JOIN + window)
+    service = Service(tmp_path, **JOIN, window=[{"name": "all"}, {"name": "hour", "length": "1h"}])
     # The watermark stands where the slowest partition is, the window where the newest event is.
     past = START - 40 * HOUR
     first = [line(id=f"a{n}", score=0.5, y_true=True, time=past + 20 * HOUR) for n in range(20)]

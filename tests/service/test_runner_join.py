@@ -147,7 +147,7 @@ def test_an_alert_fires_once_and_is_remembered(
         _, data = run(settings_in(tmp_path, "run.db", alert=[alert]), lists, random.Random(0))
         (state,) = data["alerts"]
         assert (state["state"], state["slice"]) == ("firing", "country=<b>")
-    told = [record.getMessage() for record in caplog.records if "alert" in record.getMessage()]
+    told = [message for message in caplog.messages if "alert" in message]
     assert len(told) == 1
     assert told[0].startswith("alert firing: low: accuracy is 0.")
 

@@ -16,8 +16,8 @@ from streameval.service.config import settings as settings_module
 from streameval.service.config.documents import template
 from streameval.service.config.settings import RunSettings
 from streameval.service.config.source_settings import Kind, SourceSettings
+from streameval.service.run.runner import Runner
 from streameval.service.run.service import run_service
-from streameval.service.run.worker import Runner
 from streameval.service.sources import OPENERS
 from streameval.service.sources.raw import (
     PartitionStatus,

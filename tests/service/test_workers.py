@@ -49,16 +49,14 @@ CONFIG = """
 store = "{store}"
 [fields]
 score = "score"
+{more}
 [kafka]
 records = "events"
 assignment = "group"
-{more}
 [kafka.properties]
 "bootstrap.servers" = "localhost:1"
-{properties}
+"group.id" = "g"
 """
-GROUP = '"group.id" = "g"'
-SHARED = "postgresql://db/eval"
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +69,7 @@ def broker() -> Iterator[Broker]:
 
 
 def test_a_worker_does_not_end_by_itself() -> None:
-    settings = settings_from_text(CONFIG.format(store=SHARED, more="", properties=GROUP))
+    settings = settings_from_text(CONFIG.format(store="postgresql://db/eval", more=""))
     with pytest.raises(ConfigError, match="--until-end conflicts with"):
         run_service(settings, until_end=True)
 
@@ -294,11 +292,11 @@ class Sharing:
 
 @pytest.fixture
 def sharing(postgres: Postgres) -> Iterator[Callable[..., Sharing]]:
-    text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
+    address = postgres.address(f"s{time.time_ns()}")
     made: list[Sharing] = []
 
     def make(name: str, more: str = "", **options: Any) -> Sharing:
-        settings = settings_from_text(text.replace("[kafka]", f"{more}\n[kafka]", 1))
+        settings = settings_from_text(CONFIG.format(store=address, more=more))
         made.append(Sharing(name, settings, **options))
         return made[-1]
 
@@ -338,7 +336,7 @@ def test_a_worker_that_was_cut_off_writes_nothing(
     first.read(1, 5, 8)
     with caplog.at_level(logging.WARNING):
         assert first.checkpoint() == {"kafka:events/1": {"offset": 8}}
-    (line,) = [record.getMessage() for record in caplog.records]
+    (line,) = caplog.messages
     assert line.startswith("partition 0: postgresql://")
     assert "unit '0' was taken over by another worker; nothing was written" in line
     assert first.group.dropped == [0]
@@ -448,7 +446,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         caplog.set_level(logging.INFO)
         assert old.checkpoint() == {"kafka:events/1": {"offset": 9}}
         # The last records of the old worker are counted, and then it ends.
-        (line,) = [r.getMessage() for r in caplog.records if "generation" in r.getMessage()]
+        (line,) = [message for message in caplog.messages if "generation" in message]
         assert "the group has newer settings, of generation 2: this worker has those of 1" in line
         assert old.worker.loop.stopping
         # Nor does it convert a unit back that is assigned to it.
@@ -458,7 +456,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         for _ in range(2):  # as often as it is restarted; it does not look for a broker
             caplog.clear()
             run_service(old.worker._settings, file="pod-0")
-            (line,) = [r.getMessage() for r in caplog.records]
+            (line,) = caplog.messages
             assert "ends without a partition; to return to its settings, add --drop" in line
         windows = {"all": 15, "again": 2} if after == MORE else {"all": 15}
         assert reported("the partitions 1 have earlier settings") == windows
@@ -492,8 +490,8 @@ def test_a_rolling_update_of_the_settings_of_a_group(
 def test_a_worker_waits_for_a_store_that_is_away(
     postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
-    settings = settings_from_text(text)
+    address = postgres.address(f"s{time.time_ns()}")
+    settings = settings_from_text(CONFIG.format(store=address, more=""))
     loop = ReadLoop(settings)
     postgres.kill()
     try:
@@ -633,7 +631,7 @@ def test_a_unit_that_is_taken_over_during_a_checkpoint_is_dropped_alone(
     one.group.steps = [*under_way(one), taken_over]
     with caplog.at_level(logging.WARNING, "streameval.run"):
         one.worker.run()
-    (line,) = [record.getMessage() for record in caplog.records]
+    (line,) = caplog.messages
     assert "unit '0' was taken over by another worker; nothing was written" in line
     assert counted(one) == 12
 
@@ -687,7 +685,7 @@ def test_a_worker_that_was_cut_off_does_not_end_where_entries_are_gone(
         connection.execute("DELETE FROM join_segments")
     with caplog.at_level(logging.WARNING):
         first.worker.collect(records("labels", range(10)))
-    (line,) = [record.getMessage() for record in caplog.records]
+    (line,) = caplog.messages
     assert "unit '0' was taken over by another worker" in line
     assert first.group.dropped == [0]
     # Where they are gone although the unit is its own, the store is damaged.

@@ -18,13 +18,11 @@ import re
 import sqlite3
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,18 +34,17 @@ from streameval import __version__
 from streameval.cli import main
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import Address
-from streameval.service.config.load import settings_from_text
-from streameval.service.config.settings import RunSettings, ServeSettings, WebhookSettings
+from streameval.service.config.settings import ServeSettings, WebhookSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.server import Server
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.opening import open_settled
 from streameval.service.run.store_reader import StoreReader
-from streameval.service.sources.raw import Kind, Position, RawBatch
+from streameval.service.sources.raw import Kind
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.store import read_store
 from streameval.state_files.codec import COMPRESSED, decompressed
-from tests.support.run import InTurn, Lists, Run, opened
+from tests.support.run import InTurn, Lists, Run, opened, settings
 
 FILE = Path(__file__).parents[1] / "golden" / "service.json"
 NOW = 1_767_268_800_000_000
@@ -55,84 +52,55 @@ NOW = 1_767_268_800_000_000
 _LONGEST = 240
 """Characters of an answer that stands in the file as it is."""
 
-JOINED = """
-store = "joined.db"
-[evaluator]
-slices = ["country", ["country", "device"]]
-[[window]]
-name = "all"
-[[window]]
-name = "recent"
-length = "1h"
-pane = "5m"
-[fields]
-id = "id"
-score = "score"
-time = "time"
-[join]
-wait = "30m"
-remember = "45m"
-hot = 40
-predictions = false
-[files]
-predictions = ["p"]
-labels = ["l"]
-[checkpoint]
-every = "1h"
-events = 60
-[quarantine]
-keep = 5
-[[alert]]
-name = "low"
-metric = "accuracy"
-below = 0.99
-slice = { country = "PT" }
-[[alert]]
-name = "slow"
-metric = "f1"
-below = 0.99
-for = "1h"
-[[alert]]
-name = "anywhere"
-metric = "recall"
-below = 0.99
-slice = "any"
-when = "certain"
-[[alert]]
-name = "coverage"
-metric = "label_coverage"
-below = 0.5
-"""
-CHANGED = JOINED.replace('["country", ["country", "device"]]', '["country", "device"]').replace(
-    'name = "recent"\nlength = "1h"', 'name = "recent"\nlength = "2h"'
-) + ('[[window]]\nname = "fading"\nhalf_life = "30m"\n')
-MODELS = """
-store = "models.db"
-[evaluator]
-models = ["champion", "challenger"]
-slices = ["country"]
-paired_scores = true
-[[window]]
-name = "day"
-length = "1d"
-pane = "1h"
-[[window]]
-name = "all"
-[fields]
-score = { champion = "score", challenger = "other" }
-time = "time"
-weight = "w"
-[files]
-records = ["r"]
-[checkpoint]
-every = "1h"
-events = 70
-[[alert]]
-name = "worse"
-metric = "roc_auc"
-below = 0.0
-model = "challenger"
-"""
+
+def _alert(name: str, metric: str, below: float, **more: Any) -> dict[str, Any]:
+    return {"name": name, "metric": metric, "below": below, **more}
+
+
+JOINED: dict[str, Any] = {
+    "store": "joined.db",
+    "evaluator": {"slices": ["country", ["country", "device"]]},
+    "window": [{"name": "all"}, {"name": "recent", "length": "1h", "pane": "5m"}],
+    "fields": {"id": "id", "score": "score", "time": "time"},
+    "join": {"wait": "30m", "remember": "45m", "hot": 40, "predictions": False},
+    "files": {"predictions": ["p"], "labels": ["l"]},
+    "checkpoint": {"every": "1h", "events": 60},
+    "quarantine": {"keep": 5},
+    "serve": None,
+    "alert": [
+        _alert("low", "accuracy", 0.99, slice={"country": "PT"}),
+        _alert("slow", "f1", 0.99, **{"for": "1h"}),
+        _alert("anywhere", "recall", 0.99, slice="any", when="certain"),
+        _alert("coverage", "label_coverage", 0.5),
+    ],
+}
+CHANGED: dict[str, Any] = {
+    **JOINED,
+    "evaluator": {"slices": ["country", "device"]},
+    "window": [
+        {"name": "all"},
+        {"name": "recent", "length": "2h", "pane": "5m"},
+        {"name": "fading", "half_life": "30m"},
+    ],
+}
+MODELS: dict[str, Any] = {
+    "store": "models.db",
+    "evaluator": {
+        "models": ["champion", "challenger"],
+        "slices": ["country"],
+        "paired_scores": True,
+    },
+    "window": [{"name": "day", "length": "1d", "pane": "1h"}, {"name": "all"}],
+    "fields": {
+        "score": {"champion": "score", "challenger": "other"},
+        "time": "time",
+        "weight": "w",
+    },
+    "files": {"records": ["r"]},
+    "checkpoint": {"every": "1h", "events": 70},
+    "serve": None,
+    "alert": [_alert("worse", "roc_auc", 0.0, model="challenger")],
+}
 _RUNS = {"joined": JOINED, "models": MODELS}
 _PATHS = (
     *("/healthz", "/livez", "/readyz", "/caughtup", "/metrics", "/openapi.json", "/api/status"),
@@ -191,26 +159,6 @@ def lines() -> dict[str, tuple[Kind, list[bytes]]]:
     }
 
 
-class Rounds(Lists):
-    """A source that reads 20 lines of each partition in turn."""
-
-    def __init__(self, settings: RunSettings, positions: dict[str, Position]) -> None:
-        assert settings.files is not None
-        given = settings.files
-        names = {*given.predictions, *given.labels, *given.records}
-        mine = {name: one for name, one in lines().items() if name.partition("/")[0] in names}
-        super().__init__(mine, positions, InTurn())
-        self._turns = itertools.cycle(mine)
-
-    def read(self, most: int, timeout: float) -> list[RawBatch]:
-        name = next(self._turns)
-        kind, bodies = self.lists[name]
-        start = self.offsets[name]
-        taken = bodies[start : start + 20]
-        self.offsets[name] = end = start + len(taken)
-        return [RawBatch(name, kind, taken, range(start, end), {"offset": end})] * bool(taken)
-
-
 class _Outbox:
     """A webhook that has not finished a post yet: transitions stay in the store."""
 
@@ -226,14 +174,15 @@ class _Outbox:
 
 
 @contextmanager
-def ran(settings: RunSettings) -> Iterator[tuple[Run, _Outbox]]:
+def ran(tables: dict[str, Any]) -> Iterator[tuple[Run, _Outbox]]:
     """A run of all lines, at one moment, on a store that is closed at the end of the block."""
     outbox = _Outbox()
     with mock.patch("time.time_ns", return_value=NOW * 1_000):
-        settings, store = open_settled(settings, lambda drops: drops)
-    given: dict[str, Any] = {"store": store, "webhook": outbox}
-    with opened(settings, clock=lambda: 1.0, now=lambda: NOW, **given) as run:
-        run.runner.run([Rounds(settings, run.runner.positions)])
+        given, store = open_settled(settings(**tables), lambda drops: drops)
+    names = {name for found in tables["files"].values() for name in found}
+    mine = {name: one for name, one in lines().items() if name.partition("/")[0] in names}
+    with opened(given, clock=lambda: 1.0, now=lambda: NOW, store=store, webhook=outbox) as run:
+        run.runner.run([Lists(mine, run.runner.positions, InTurn(20, turn=-1))])
         yield run, outbox
 
 
@@ -354,22 +303,15 @@ def posted(outbox: _Outbox) -> Iterator[tuple[str, str]]:
     """The bodies that a webhook sends."""
     bodies: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(204)
-            self.end_headers()
+    def sent(self: Webhook, body: bytes) -> tuple[str, bool]:
+        bodies.append(body)
+        return "", False
 
-        def log_message(self, *arguments: object) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    webhook = Webhook(WebhookSettings(url=f"http://127.0.0.1:{server.server_port}/"))
-    for transition in outbox.posted:
-        webhook.post(transition)
-    webhook.close()
-    server.shutdown()
-    server.server_close()
+    with mock.patch.object(Webhook, "_try", sent):
+        webhook = Webhook(WebhookSettings(url="http://127.0.0.1/"))
+        for transition in outbox.posted:
+            webhook.post(transition)
+        webhook.close()
     for number, body in enumerate(bodies):
         yield f"webhook {number}", body.decode()
 
@@ -425,24 +367,23 @@ def _commands() -> Iterator[tuple[str, str]]:
 
 def service_answers() -> Iterator[tuple[str, str]]:
     """Every answer but PostgreSQL's; writes in the working directory."""
-    for name, text in _RUNS.items():
-        settings = settings_from_text(text)
-        with ran(settings) as (run, outbox):
+    for name, tables in _RUNS.items():
+        with ran(tables) as (run, outbox):
             data = run.data.items()
             yield from ((f"{name} snapshot {key}", json.dumps(one)) for key, one in data)
             yield from ((f"{name} {what}", answer) for what, answer in answers(run.publisher))
             yield from ((f"{name} {what}", answer) for what, answer in posted(outbox))
         yield from ((f"{name} {what}", row) for what, row in sqlite_rows(f"{name}.db"))
         followed = Publisher()
-        of = partial(kept_settings, settings.store)
+        store, of = tables["store"], partial(kept_settings, tables["store"])
         with closing(
-            StoreReader(settings.store, of, followed, now=lambda: NOW, clock=lambda: 1.0)
+            StoreReader(store, of, followed, now=lambda: NOW, clock=lambda: 1.0)
         ) as follower:
             follower.read()
         data = msgspec.to_builtins(followed.current())
         yield from ((f"{name} followed {key}", json.dumps(one)) for key, one in data.items())
     yield from _commands()
-    with ran(settings_from_text(CHANGED)) as (run, _):
+    with ran(CHANGED) as (run, _):
         yield "changed events", repr(run.runner.events)
         yield "changed begins", json.dumps(run.data["windows"])
     yield from ((f"changed {what}", row) for what, row in sqlite_rows("joined.db"))
@@ -452,7 +393,7 @@ def service_answers() -> Iterator[tuple[str, str]]:
 
 def postgres_answers(address: str) -> Iterator[tuple[str, str]]:
     """What a run leaves in a PostgreSQL store."""
-    with ran(msgspec.structs.replace(settings_from_text(JOINED), store=address)):
+    with ran({**JOINED, "store": address}):
         pass
     yield from ((f"postgres {what}", row) for what, row in postgres_rows(address))
     checked = command("store", "check", address)

@@ -28,8 +28,8 @@ from streameval.service.lateness import LateShare
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.run.loop import ReadLoop
+from streameval.service.run.runner import Runner
 from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.store import Store, open_store
 from streameval.state_files.codec import decompressed
@@ -195,8 +195,8 @@ Partitions = dict[str, tuple[Kind, list[bytes]]]
 class InTurn:
     """In the place of random.Random: one after another, so many records at a time."""
 
-    def __init__(self, piece: int = 10) -> None:
-        self.turn = 0
+    def __init__(self, piece: int = 10, turn: int = 0) -> None:
+        self.turn = turn
         self.piece = piece
 
     def choice(self, names: list[str]) -> str:

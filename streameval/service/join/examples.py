@@ -93,9 +93,8 @@ class Examples:
             self._input.roll_back()
         rows = batch.weighing()
         times = np.asarray(events.columns["time"], dtype=np.int64)
-        order = np.argsort(times, kind="stable") if rows is None else rows
-        if rows is not None:
-            order = rows[np.argsort(times[rows], kind="stable")]
+        rows = np.arange(len(times)) if rows is None else rows
+        order = rows[np.argsort(times[rows], kind="stable")]
         if batch.y_pred is None or not len(order):
             return
         cells = _Cells(batch, times, ids)

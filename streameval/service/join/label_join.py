@@ -136,7 +136,7 @@ class LabelJoin:
         self._note_times(decoded)
         for records, pair in (
             (decoded.predictions, self._pairing.predictions),
-            (decoded.complete, self._pairing.complete),
+            (decoded.complete, self._pairing.predictions),
             (decoded.labels, self._pairing.labels),
         ):
             if records is not None and records.rows:
@@ -155,13 +155,9 @@ class LabelJoin:
 
     # Events out
 
-    def drain(self) -> JoinedEvents:
-        """The events to count and to revert since the last call."""
+    def drain(self) -> tuple[JoinedEvents, JoinedEvents]:
+        """Events to count and to revert, and predictions read for the first time, since then."""
         return self._pairing.drain()
-
-    def drain_predictions(self) -> JoinedEvents:
-        """The predictions that were read for the first time since the last call."""
-        return self._pairing.drain_predictions()
 
     def stage(self) -> JoinChanges:
         """Take all changes since the last call."""

@@ -225,16 +225,10 @@ class Pairing:
         self.events = JoinedEvents(self.layout, self.partitions.names, self.has_ids)
         self.predicted = JoinedEvents(self.layout, self.partitions.names, has_labels=False)
 
-    def drain(self) -> JoinedEvents:
-        """The events since the last call."""
-        drained = self.events
-        self.events = JoinedEvents(self.layout, self.partitions.names, self.has_ids)
-        return drained
-
-    def drain_predictions(self) -> JoinedEvents:
-        """The new predictions, without their labels, since the last call."""
-        drained = self.predicted
-        self.predicted = JoinedEvents(self.layout, self.partitions.names, has_labels=False)
+    def drain(self) -> tuple[JoinedEvents, JoinedEvents]:
+        """The events, and the new predictions without their labels, since the last call."""
+        drained = self.events, self.predicted
+        self.__post_init__()
         return drained
 
     def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
@@ -246,81 +240,78 @@ class Pairing:
     # Predictions
 
     def predictions(self, partition: str, records: EventColumns, times: IntArray) -> None:
-        """Add predictions without labels."""
-        ids: list[str] = records.columns["id"]  # type: ignore[assignment]
+        """Add predictions, with the labels that they contain, if any."""
+        ids: Any = records.columns["id"]
+        inside = "y_true" in records.columns
+        labels = list(_values(records.columns["y_true"])) if inside else []
         number = self.partitions.number(partition)
         payload = self.entries.payloads(records)
-        inserted = self.entries.predict(ids, times, number, payload)
+        inserted = self.entries.predict(ids, times, number, payload, labels if inside else None)
         if inserted is not None:
-            self._count_new(partition, times[inserted])
-            self._add_predicted(number, times, payload, inserted)
+            given = [ids, labels, times, *payload]
+            if not inserted.all():
+                given = _picked(given, inserted)
+                records = records.select(~inserted)
+            new_ids, new_labels, new_times, *payload = given
+            self._count_new(partition, new_times, inside)
+            if self.has_predictions:
+                self.predicted.add_columns(number, [], [], new_times, payload)
+            if inside:
+                self.events.add_columns(number, new_ids, new_labels, new_times, payload)
             if inserted.all():
                 return
-            records, times = records.select(~inserted), times[~inserted]
-            ids = records.columns["id"]  # type: ignore[assignment]
+            ids, labels, times = _picked([ids, labels, times], ~inserted)
         moments = times.tolist()
-        entries = list(
-            map(Unlabelled, moments, repeat(number), self._payloads(records), repeat(None), moments)
-        )
+        payloads = self._payloads(records)
+        kind, kept = (Complete, labels) if inside else (Unlabelled, repeat(None))
+        entries: Any = list(map(kind, moments, repeat(number), payloads, kept, moments))
         known = self.entries.add(ids, entries, int(times.min()))
         if known:
-            early, others = self._split_known(ids, entries, known)
-            self._join_early(ids, entries, early)
+            others = sorted(known) if inside else self._join_early(ids, entries, known)
             for n in others:
                 # A later record of the same id has to see the effect of an earlier one.
                 old = self.entries.latest(ids[n], known[n])
-                self._predict_one(partition, ids[n], entries[n], old)
+                entry = Unlabelled(moments[n], number, payloads[n], None, moments[n])
+                self._predict_one(partition, ids[n], entry, old, labels[n] if inside else None)
             new = np.ones(len(ids), dtype=np.bool_)
             new[others] = False
-            times, entries = _picked([times, entries], new)
-        self._count_new(partition, times)
-        if self.has_predictions and entries:
-            self.predicted.add(number, (), (), times.tolist(), [one.payload for one in entries])
-
-    def _add_predicted(
-        self, number: int, times: IntArray, payload: list[Column], inserted: BoolArray
-    ) -> None:
-        """Add new predictions by columns, where predictions are counted without their labels."""
+            given = [ids, labels, times, moments, payloads]
+            ids, labels, times, moments, payloads = _picked(given, new)
+        if not ids:
+            return
+        self._count_new(partition, times, inside)
         if self.has_predictions:
-            if not inserted.all():
-                times, *payload = _picked([times, *payload], inserted)
-            self.predicted.add_columns(number, [], [], times, payload)
+            self.predicted.add(number, (), (), moments, payloads)
+        if inside:
+            self.events.add(number, ids, labels, moments, payloads)
 
-    def _count_new(self, partition: str, times: IntArray) -> None:
-        self.coverage.count(partition, "predictions", len(times))
+    def _count_new(self, partition: str, times: IntArray, inside: bool) -> None:
+        for name in ("predictions", "labels", "joined") if inside else ("predictions",):
+            self.coverage.count(partition, name, len(times))
         self.coverage.predicted.add(times)
+        if inside:
+            self.coverage.labelled.add(times)
 
-    def _split_known(
-        self, ids: list[str], entries: list[Unlabelled], known: dict[int, Entry]
-    ) -> tuple[dict[int, EarlyLabels], list[int]]:
-        """Predictions for which one label in time waits, and the indices of all others."""
-        early: dict[int, EarlyLabels] = {}
+    def _join_early(
+        self, ids: list[str], entries: list[Unlabelled], known: dict[int, Any]
+    ) -> list[int]:
+        """Join predictions for which one label in time waits, by columns; returns the others."""
         others: list[int] = []
-        wait = self.wait_us
+        by_partition: defaultdict[int, list[int]] = defaultdict(list)
         repeated = _repeated([ids[n] for n in known])
-        for n in sorted(known):
-            old = known[n]
+        for n, old in sorted(known.items()):
             if (
                 type(old) is EarlyLabels
                 and len(old.labels) == 1
                 and not is_part(old.labels[0].label)
-                and -wait <= old.labels[0].time - entries[n].time <= wait
+                and abs(old.labels[0].time - entries[n].time) <= self.wait_us
                 and ids[n] not in repeated
             ):
-                early[n] = old
+                by_partition[old.labels[0].partition].append(n)
             else:
                 others.append(n)
-        return early, others
-
-    def _join_early(
-        self, ids: list[str], entries: list[Unlabelled], early: dict[int, EarlyLabels]
-    ) -> None:
-        """Join predictions and the one label that waited for each, by columns."""
-        by_partition: dict[int, list[int]] = {}
-        for n, old in early.items():
-            by_partition.setdefault(old.labels[0].partition, []).append(n)
         for number, rows in by_partition.items():
-            labels = [early[n].labels[0] for n in rows]
+            labels = [known[n].labels[0] for n in rows]
             times = np.array([label.time for label in labels], dtype=np.int64)
             self.coverage.early.add(times, -1)
             self._join_first(
@@ -329,8 +320,9 @@ class Pairing:
                 [entries[n] for n in rows],
                 [label.label for label in labels],
                 times,
-                [early[n].newest for n in rows],
+                [known[n].newest for n in rows],
             )
+        return others
 
     # Labels
 
@@ -446,60 +438,10 @@ class Pairing:
         self.coverage.count(partition, "joined", len(times))
         self.coverage.count(partition, "labels", len(times))
 
-    # Both at once
-
-    def complete(self, partition: str, records: EventColumns, times: IntArray) -> None:
-        """Add predictions that contain their label."""
-        ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        labels = list(_values(records.columns["y_true"]))
-        number = self.partitions.number(partition)
-        payload = self.entries.payloads(records)
-        inserted = self.entries.predict(ids, times, number, payload, labels)
-        if inserted is not None:
-            columns = _picked([ids, labels, times, *payload], inserted)
-            self._count_complete(partition, times[inserted])
-            self._add_predicted(number, times, payload, inserted)
-            self.events.add_columns(number, columns[0], columns[1], columns[2], columns[3:])
-            if inserted.all():
-                return
-            records, times = records.select(~inserted), times[~inserted]
-            ids = records.columns["id"]  # type: ignore[assignment]
-            labels = list(_values(records.columns["y_true"]))
-        moments = times.tolist()
-        payloads = self._payloads(records)
-        entries = list(map(Complete, moments, repeat(number), payloads, labels, moments))
-        known = self.entries.add(ids, entries, int(times.min()))
-        for n in sorted(known):
-            old = self.entries.latest(ids[n], known[n])
-            entry = Unlabelled(moments[n], number, payloads[n], None, moments[n])
-            self._predict_one(partition, ids[n], entry, old, label=labels[n])
-        if known:
-            new = np.ones(len(ids), dtype=np.bool_)
-            new[list(known)] = False
-            given = [ids, labels, times, moments, payloads]
-            ids, labels, times, moments, payloads = _picked(given, new)
-        if len(times):
-            self.events.add(number, ids, labels, moments, payloads)
-            self._count_complete(partition, times)
-            if self.has_predictions:
-                self.predicted.add(number, (), (), moments, payloads)
-
-    def _count_complete(self, partition: str, times: IntArray) -> None:
-        for name in ("predictions", "labels", "joined"):
-            self.coverage.count(partition, name, len(times))
-        self.coverage.predicted.add(times)
-        self.coverage.labelled.add(times)
-
     # One record at a time
 
     def _predict_one(
-        self,
-        partition: str,
-        key: str,
-        entry: Unlabelled,
-        old: Entry | None,
-        *,
-        label: Any = None,
+        self, partition: str, key: str, entry: Unlabelled, old: Entry | None, label: Any
     ) -> None:
         """Add one prediction, with the label that it contains, if any, to any known entry."""
         if old is not None and not isinstance(old, EarlyLabels):

@@ -22,12 +22,15 @@ import msgspec
 # it; no entry can be part of a cycle.
 
 
-class Unlabelled(msgspec.Struct, array_like=True, tag=0, gc=False, frozen=True):
-    """A prediction without a label."""
-
+class _Predicted(msgspec.Struct, array_like=True, gc=False, frozen=True):
     time: int
     partition: int
     payload: tuple[Any, ...]
+
+
+class Unlabelled(_Predicted, tag=0, frozen=True):
+    """A prediction without a label."""
+
     label: None
     newest: int
 
@@ -51,22 +54,16 @@ class EarlyLabels(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True)
     newest: int
 
 
-class Labelled(msgspec.Struct, array_like=True, tag=2, gc=False, frozen=True):
+class Labelled(_Predicted, tag=2, frozen=True):
     """A prediction with one label, from a label record."""
 
-    time: int
-    partition: int
-    payload: tuple[Any, ...]
     label: Any
     newest: int
 
 
-class Complete(msgspec.Struct, array_like=True, tag=3, gc=False, frozen=True):
+class Complete(_Predicted, tag=3, frozen=True):
     """A prediction with one label, from the same record."""
 
-    time: int
-    partition: int
-    payload: tuple[Any, ...]
     label: Any
     newest: int
 
@@ -80,12 +77,9 @@ class LabelsByOrigin(msgspec.Struct, array_like=True, gc=False, frozen=True):
     last: Any
 
 
-class Corrected(msgspec.Struct, array_like=True, tag=4, gc=False, frozen=True):
+class Corrected(_Predicted, tag=4, frozen=True):
     """A prediction with several labels."""
 
-    time: int
-    partition: int
-    payload: tuple[Any, ...]
     labels: LabelsByOrigin
     newest: int
 
@@ -98,12 +92,9 @@ class PartialLabels(msgspec.Struct, array_like=True, gc=False, frozen=True):
     so_far: list[Any]
 
 
-class Partial(msgspec.Struct, array_like=True, tag=5, gc=False, frozen=True):
+class Partial(_Predicted, tag=5, frozen=True):
     """A prediction with a set of labels that is not final."""
 
-    time: int
-    partition: int
-    payload: tuple[Any, ...]
     labels: PartialLabels
     newest: int
 

@@ -20,9 +20,8 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
 from streameval.service.publish.assembly import PartitionRows
 from streameval.service.run.checkpoint_policy import QUIET_SECONDS
-from streameval.service.run.loop import ReadLoop
+from streameval.service.run.loop import ReadLoop, Worker
 from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Worker
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.kept_settings import SupersededError

@@ -1,4 +1,4 @@
-"""The loop of a run: reads sources into a counter, and writes checkpoints when they are due.
+"""The loop of a run: reads sources into a worker, and writes checkpoints when they are due.
 
 A checkpoint is written by the thread of an executor, while the loop reads on. At most one is under
 way. Records that were read since it was staged are in no position, and in no answer, before the
@@ -8,14 +8,21 @@ next one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from streameval.errors import SourceError
+import msgspec
+
+from streameval.errors import FencedError, SourceError, StoreError
+from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
+from streameval.service.lateness import LateLog
 from streameval.service.progress import Progress
-from streameval.service.run.checkpoint_policy import CheckpointPolicy
+from streameval.service.run.checkpoint_policy import QUIET_SECONDS, CheckpointPolicy
+from streameval.service.run.unit import Unit, UnitChanges
 from streameval.service.sources.raw import Position, RawBatch, Source
 
 _READ_MOST = 20_000
@@ -26,29 +33,6 @@ _LOOK_SECONDS = 0.01
 
 Write: TypeAlias = Callable[[], Mapping[str, Position]]
 """Writes a checkpoint; returns the positions that are durable then."""
-
-
-class Counter(Protocol):
-    """Collects the batches that a loop reads, and counts them at checkpoints."""
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything to write besides the records that were collected."""
-
-    def collect(self, batch: RawBatch) -> bool:
-        """Collect a batch; returns whether a checkpoint is due at once."""
-
-    def stage(self, enough: Callable[[], bool]) -> Write:
-        """Stage what was collected; returns what counts and writes it, which any thread may call.
-
-        ``enough`` postpones further merging of stored rows.
-        """
-
-    def committed(self) -> None:
-        """Note that what was staged is written; before the next call of :meth:`stage`."""
-
-    def publish(self, *, force: bool = False) -> None:
-        """Make what was written visible, after each checkpoint that was due."""
 
 
 def in_this_thread(write: Write) -> Future[Mapping[str, Position]]:
@@ -65,12 +49,12 @@ Submit: TypeAlias = Callable[[Write], Future[Mapping[str, Position]]]
 
 
 class ReadLoop:
-    """Reads sources into a counter, with checkpoints when they are due; one thread runs it.
+    """Reads sources into a worker, with checkpoints when they are due; one thread runs it.
 
-    It exists before its counter, which restores a store: a stop meanwhile is a stop like any other.
+    It exists before its worker, which restores a store: a stop meanwhile is a stop like any other.
     """
 
-    _counter: Counter
+    _worker: Worker
 
     def __init__(
         self,
@@ -111,24 +95,24 @@ class ReadLoop:
         """Replace the settings of checkpoints."""
         self.policy.every, self.policy.events = _checkpoint_settings(settings)
 
-    def run(self, counter: Counter, sources: Sequence[Source], *, until_end: bool = False) -> None:
+    def run(self, worker: Worker, sources: Sequence[Source], *, until_end: bool = False) -> None:
         """Read until :meth:`stop`, or until every source has finished.
 
         With ``until_end`` it ends as well when nothing is left to read for now. Raises SourceError
         where a source cannot continue, after a checkpoint of the records read before; and
         StoreError where the store cannot be written: the last checkpoint holds.
         """
-        self._counter = counter
+        self._worker = worker
         self.sources = sources
         self.policy.start(self.clock())
-        self._counter.publish(force=True)
+        self._worker.publish(force=True)
         try:
             self._read(until_end)
         except SourceError:
             self._write_rest()
             raise
         self._write_rest()
-        self._counter.publish(force=True)
+        self._worker.publish(force=True)
 
     def _read(self, until_end: bool) -> None:
         while not self.stopping:
@@ -143,10 +127,10 @@ class ReadLoop:
             if self._writing is None and self._due_in() <= 0.0:
                 self._checkpoint()
                 if self._writing is None:
-                    self._counter.publish()
+                    self._worker.publish()
             if self._writing is not None and self._is_written(self._writing):
                 self.settle()
-                self._counter.publish()
+                self._worker.publish()
             if not got and self._is_finished(until_end):
                 self._check_read()
                 return
@@ -165,7 +149,7 @@ class ReadLoop:
         batches = source.read(_READ_MOST, timeout)
         for batch in batches:
             self.policy.count(batch.records)
-            if self._counter.collect(batch):
+            if self._worker.collect(batch):
                 self.policy.hurry()
         return bool(batches)
 
@@ -176,7 +160,7 @@ class ReadLoop:
         return self.policy.due_in(self.clock(), self._has_changed, idle=self._idle)
 
     def _has_changed(self) -> bool:
-        return bool(self.policy.records or self._counter.changed)
+        return bool(self.policy.records or self._worker.changed)
 
     def _is_finished(self, until_end: bool) -> bool:
         return all(
@@ -197,7 +181,7 @@ class ReadLoop:
             # All that was read is in the store already.
             self.policy.skipped(begun)
             return
-        write = self._counter.stage(lambda: self.clock() - begun > self.policy.every / 4)
+        write = self._worker.stage(lambda: self.clock() - begun > self.policy.every / 4)
         self.policy.began(begun)
         self._writing = self.submit(write)
 
@@ -215,7 +199,7 @@ class ReadLoop:
             return
         writing, self._writing = self._writing, None
         positions = writing.result()
-        self._counter.committed()
+        self._worker.committed()
         for source in self.sources:
             source.checkpointed(positions)
         self.policy.wrote(self.clock())
@@ -236,3 +220,120 @@ class ReadLoop:
 def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:
     """Seconds between two checkpoints, and the number of records that makes one due earlier."""
     return settings.checkpoint.every.seconds, settings.checkpoint.events
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What a checkpoint writes of one unit."""
+
+    number: int
+    unit: Unit
+    changes: UnitChanges
+    error: StoreError | None = None
+
+
+class Worker(ABC):
+    """Counts what a loop reads in units, and writes each unit in its own transaction.
+
+    A ``Runner`` is a run of one process: a worker with one unit, which holds every partition, and
+    whose numbers it publishes. A ``GroupWorker`` is one of many processes that share an evaluation.
+    """
+
+    def __init__(self, settings: RunSettings, loop: ReadLoop) -> None:
+        self._settings = settings
+        self.loop = loop
+        self._units: dict[int, Unit] = {}
+        self._written_at: dict[int, float] = {}
+        self._late: dict[int, LateLog] = {}
+        self._writing: list[_Writing] = []
+        """What the checkpoint that is under way writes."""
+
+    def _hold(self, number: int, unit: Unit, late: LateLog) -> None:
+        self._units[number] = unit
+        self._written_at[number] = self.loop.clock()
+        self._late.setdefault(number, late)
+
+    @abstractmethod
+    def collect(self, batch: RawBatch) -> bool:
+        """Collect a batch; returns whether a checkpoint is due at once."""
+
+    @abstractmethod
+    def publish(self, *, force: bool = False) -> None:
+        """Make what was written visible, after each checkpoint that was due."""
+
+    @abstractmethod
+    def _partitions(self, number: int) -> Iterable[str]:
+        """The partitions of a unit that can be read."""
+
+    @abstractmethod
+    def _fail(self, number: int, error: StoreError) -> None:
+        """Close a unit whose memory is no longer that of the store, or raise the error."""
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Replace the settings that may change during a run; called by the loop's thread.
+
+        Raises MetricError for a metric whose states are not kept; nothing has changed then.
+        """
+        # Each unit fills in what its windows keep, also one that is opened later.
+        settings = msgspec.structs.replace(settings, window=self._settings.window)
+        for number, unit in list(self._units.items()):
+            if self._units.get(number) is unit:  # not closed with another
+                try:
+                    unit.configure(settings)
+                except StoreError as error:
+                    self._fail(number, error)
+        self._settings = settings
+        self.loop.configure(settings)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write besides the records that were collected."""
+        return any(unit.changed for unit in self._units.values())
+
+    def stage(self, enough: Callable[[], bool]) -> Write:
+        """Stage each unit that has changed; returns what counts and writes them, in any thread.
+
+        ``enough`` postpones further merging of stored rows.
+        """
+        now = self.loop.clock()
+        due = [
+            number
+            for number, unit in self._units.items()
+            # Entries of a join expire with the time as well.
+            if unit.changed
+            or (self.loop.keeps_time and now - self._written_at[number] >= QUIET_SECONDS)
+        ]
+        return self._stage(due, enough)
+
+    def _stage(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
+        self._writing = writing = [
+            _Writing(number, unit := self._units[number], unit.stage(self._partitions(number)))
+            for number in numbers
+        ]
+        return lambda: _write(writing, enough)
+
+    def committed(self) -> None:
+        """Note what is written, before the next :meth:`stage`; what was not written fails."""
+        writing, self._writing = self._writing, []
+        for one in writing:
+            if self._units.get(one.number) is not one.unit:
+                continue  # closed with another
+            if one.error is not None:
+                self._fail(one.number, one.error)
+                continue
+            one.unit.committed(one.changes)
+            self._written_at[one.number] = self.loop.clock()
+            self._late[one.number].log(one.unit.late)
+
+
+def _write(writing: Iterable[_Writing], enough: Callable[[], bool]) -> Mapping[str, Position]:
+    """Write each unit, in a transaction of its own; returns the positions that are durable then."""
+    positions: dict[str, Position] = {}
+    for one in writing:
+        try:
+            positions |= one.unit.write(one.changes, enough)
+        except StoreError as error:
+            one.error = error
+            if not isinstance(error, FencedError):
+                break  # :meth:`Worker.committed` closes the others too, or ends the worker
+    return positions

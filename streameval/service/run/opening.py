@@ -82,14 +82,11 @@ def open_unit(
     settings, store = open_settled(settings, drop, unit, worker, sibling, generation)
     with closed_on_error(store):
         join = open_join(settings, store, time.monotonic, wall_time)
-        return Unit(settings, store, _decoder_of(settings), join=join)
-
-
-def _decoder_of(settings: RunSettings) -> RecordDecoder:
-    longest = _LONGEST_RECORD
-    if settings.http is not None:
-        longest = max(longest, settings.http.max_line_bytes)
-    return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
+        longest = 0 if settings.http is None else settings.http.max_line_bytes
+        decoder = RecordDecoder(
+            settings.fields, settings.evaluator, join is not None, max(_LONGEST_RECORD, longest)
+        )
+        return Unit(settings, store, decoder, join=join)
 
 
 def check_units(settings: RunSettings, drop: Drop) -> None:
@@ -106,7 +103,9 @@ def _migration(
     found = migration_of(path, connection, settings, time.time_ns() // 1_000)
     kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
     if kept:
-        raise ConfigError(drops_text(path, {name: found.drops[name] for name in kept}))
+        what = " and ".join(found.drops[name] for name in sorted(kept))
+        options = " ".join(f"--drop {name}" for name in sorted(kept))
+        raise ConfigError(f"{path}: {what} would be dropped; to confirm, add {options}")
     return found
 
 
@@ -124,10 +123,3 @@ def _migrate(settings: RunSettings, drop: Drop, generation: int, store: Store) -
     for text in found.drops.values():
         log.info("%s: dropped: %s", store.path, text)
     return fingerprint(found.settings)
-
-
-def drops_text(path: str, drops: Mapping[str, str]) -> str:
-    """The error text: what would be dropped, and the options that confirm it."""
-    what = " and ".join(drops[name] for name in sorted(drops))
-    options = " ".join(f"--drop {name}" for name in sorted(drops))
-    return f"{path}: {what} would be dropped; to confirm, add {options}"

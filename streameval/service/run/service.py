@@ -23,12 +23,12 @@ from streameval.service.config.secrets import resolved_secrets, secret, with_sto
 from streameval.service.config.settings import RunSettings
 from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.loop import ReadLoop
+from streameval.service.run.loop import ReadLoop, Worker
 from streameval.service.run.opening import Drop, check_units, open_unit
 from streameval.service.run.probes import probes
 from streameval.service.run.reload import differences, while_running
+from streameval.service.run.runner import Runner
 from streameval.service.run.signals import on_signals
-from streameval.service.run.worker import Runner, Worker
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Position, Source, SourceContext

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from streameval.errors import ConfigError, StoreError
@@ -216,7 +215,7 @@ class StoreReader:
                 self._path,
                 settings,
                 self._states.evaluators,
-                partial(_opened_webhook, settings),
+                lambda: None if settings.webhook is None else Webhook(settings.webhook),
                 self._now,
                 self._clock,
             )
@@ -344,10 +343,6 @@ class StoreReader:
         if states is None:
             states = self._book.states(self._inputs.observe(snapshot, self._now()))
         return states
-
-
-def _opened_webhook(settings: RunSettings) -> Webhook | None:
-    return None if settings.webhook is None else Webhook(settings.webhook)
 
 
 def serve_store(

@@ -57,8 +57,8 @@ class UnitChanges(NamedTuple):
     at: int
     complete: CollectedEvents
     """Records that needed no join."""
-    joined: JoinedEvents | None
-    predicted: JoinedEvents | None
+    joined: tuple[JoinedEvents, JoinedEvents] | None
+    """Events, and predictions that were read for the first time."""
     positions: dict[str, ReadPartition]
     quarantine: QuarantineChanges
     parts: list[tuple[Staged[Any], Any]]
@@ -167,12 +167,12 @@ class Unit:
 
     def stage(self, partitions: Iterable[str]) -> UnitChanges:
         """The changes since the last call; nothing expires before each partition was read."""
-        joined = predicted = None
+        joined = None
         parts: list[tuple[Staged[Any], Any]] = []
         if self.join is not None:
             # Partitions that were not read at all may hold old records.
             self.join.expect(partitions)
-            joined, predicted = self.join.drain(), self.join.drain_predictions()
+            joined = self.join.drain()
             parts.append((self.join, self.join.stage()))
         positions, quarantine = self.positions.stage(), self.quarantine.stage()
         parts += [(self.positions, positions), (self.quarantine, quarantine)]
@@ -184,7 +184,6 @@ class Unit:
             self._now(),
             complete,
             joined,
-            predicted,
             positions,
             quarantine,
             parts,
@@ -236,11 +235,11 @@ class Unit:
             part.committed(staged)
 
     def _count(self, changes: UnitChanges) -> int:
-        events, joined = changes.complete, changes.joined
-        if changes.predicted is not None:
-            for partition, columns in changes.predicted.counted.items():
+        events = changes.complete
+        if changes.joined is not None:
+            joined, predicted = changes.joined
+            for partition, columns in predicted.counted.items():
                 events.predict(partition, columns)
-        if joined is not None:
             for partition, columns in joined.counted.items():
                 events.add_columns(partition, columns)
             for partition, event in joined.reverted:

@@ -1,18 +1,10 @@
-"""Workers: they count what a loop reads in units, and write each unit in its own transaction.
-
-A :class:`Runner` is a run of one process: a worker with one unit, which holds every partition, and
-whose numbers it publishes. A ``GroupWorker`` is one of many processes that share an evaluation.
-"""
+"""A run of one process, which publishes what it counts."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
-
-from streameval.errors import FencedError, StoreError
+from streameval.errors import StoreError
 from streameval.events.time import wall_time
 from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
@@ -22,114 +14,11 @@ from streameval.service.lateness import LateLog
 from streameval.service.publish.assembly import Assembler, UnitSummary
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.checkpoint_policy import QUIET_SECONDS
-from streameval.service.run.loop import Counter, ReadLoop, Write
-from streameval.service.run.unit import Unit, UnitChanges
+from streameval.service.run.loop import ReadLoop, Worker, Write
+from streameval.service.run.unit import Unit
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.positions import ReadPartition
 from streameval.service.store.staged import write_now
-
-
-@dataclass(slots=True)
-class _Writing:
-    """What a checkpoint writes of one unit."""
-
-    number: int
-    unit: Unit
-    changes: UnitChanges
-    error: StoreError | None = None
-
-
-class Worker(Counter):
-    """Holds units, by number; stages, writes and commits them at the checkpoints of its loop."""
-
-    def __init__(self, settings: RunSettings, loop: ReadLoop) -> None:
-        self._settings = settings
-        self.loop = loop
-        self._units: dict[int, Unit] = {}
-        self._written_at: dict[int, float] = {}
-        self._late: dict[int, LateLog] = {}
-        self._writing: list[_Writing] = []
-        """What the checkpoint that is under way writes."""
-
-    def _hold(self, number: int, unit: Unit, late: LateLog) -> None:
-        self._units[number] = unit
-        self._written_at[number] = self.loop.clock()
-        self._late.setdefault(number, late)
-
-    @abstractmethod
-    def _partitions(self, number: int) -> Iterable[str]:
-        """The partitions of a unit that can be read."""
-
-    @abstractmethod
-    def _fail(self, number: int, error: StoreError) -> None:
-        """Close a unit whose memory is no longer that of the store, or raise the error."""
-
-    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Replace the settings that may change during a run; called by the loop's thread.
-
-        Raises MetricError for a metric whose states are not kept; nothing has changed then.
-        """
-        # Each unit fills in what its windows keep, also one that is opened later.
-        settings = msgspec.structs.replace(settings, window=self._settings.window)
-        for number, unit in list(self._units.items()):
-            if self._units.get(number) is unit:  # not closed with another
-                try:
-                    unit.configure(settings)
-                except StoreError as error:
-                    self._fail(number, error)
-        self._settings = settings
-        self.loop.configure(settings)
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything to write besides the records that were collected."""
-        return any(unit.changed for unit in self._units.values())
-
-    def stage(self, enough: Callable[[], bool]) -> Write:
-        """Stage each unit that has changed; returns what counts and writes them."""
-        now = self.loop.clock()
-        due = [
-            number
-            for number, unit in self._units.items()
-            # Entries of a join expire with the time as well.
-            if unit.changed
-            or (self.loop.keeps_time and now - self._written_at[number] >= QUIET_SECONDS)
-        ]
-        return self._stage(due, enough)
-
-    def _stage(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
-        self._writing = writing = [
-            _Writing(number, unit := self._units[number], unit.stage(self._partitions(number)))
-            for number in numbers
-        ]
-        return lambda: _write(writing, enough)
-
-    def committed(self) -> None:
-        """Note what is written; a unit that could not be written fails."""
-        writing, self._writing = self._writing, []
-        for one in writing:
-            if self._units.get(one.number) is not one.unit:
-                continue  # closed with another
-            if one.error is not None:
-                self._fail(one.number, one.error)
-                continue
-            one.unit.committed(one.changes)
-            self._written_at[one.number] = self.loop.clock()
-            self._late[one.number].log(one.unit.late)
-
-
-def _write(writing: Iterable[_Writing], enough: Callable[[], bool]) -> Mapping[str, Position]:
-    """Write each unit, in a transaction of its own; returns the positions that are durable then."""
-    positions: dict[str, Position] = {}
-    for one in writing:
-        try:
-            positions |= one.unit.write(one.changes, enough)
-        except StoreError as error:
-            one.error = error
-            if not isinstance(error, FencedError):
-                break  # :meth:`Worker.committed` closes the others too, or ends the worker
-    return positions
 
 
 class Runner(Worker):
