@@ -5,11 +5,11 @@ python -m tests.crash.fuzz_native_index --operations 1000000 --seed 0
 
 from __future__ import annotations
 
-import argparse
 import random
 from typing import Any
 
 import numpy as np
+import typer
 
 from streameval.errors import InputError
 from streameval.states.ranking.compiled_index import NativeScoreIndex
@@ -97,15 +97,11 @@ def fuzz(operations: int, seed: int) -> int:
     return refused[0]
 
 
-def main() -> None:
+def main(operations: int = 1_000_000, seed: int = 0) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--operations", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    refused = fuzz(given.operations, given.seed)
-    print(f"{given.operations:,} operations with seed {given.seed} agree; {refused} were refused")
+    refused = fuzz(operations, seed)
+    print(f"{operations:,} operations with seed {seed} agree; {refused} were refused")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -8,7 +8,6 @@ means the same to both and packs to the same bytes again. So it is with the
 provenance, and with what is one.
 """
 
-import argparse
 import hashlib
 import random
 import time
@@ -16,6 +15,7 @@ import zlib
 from collections import Counter
 
 import numpy as np
+import typer
 
 from streameval.errors import StateError
 from streameval.state_files.codec import compressed, pack, unpack_one_of
@@ -216,14 +216,10 @@ COMPRESSED = [
 ]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end = time.monotonic() + options.seconds
+def main(seconds: float = 10.0, seed: int = 0):
+    end = time.monotonic() + seconds
     outcomes = Counter()
-    seed = options.seed
+    first = seed
     while time.monotonic() < end:
         data = case(random.Random(seed))
         try:
@@ -232,8 +228,8 @@ def main():
             print(f"seed {seed}: {data!r}")
             raise
         seed += 1
-    print(f"seeds {options.seed} to {seed - 1}: {dict(outcomes)}")
+    print(f"seeds {first} to {seed - 1}: {dict(outcomes)}")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

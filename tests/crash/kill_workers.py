@@ -12,7 +12,6 @@ itself. Needs what ``tests.support.apache_kafka`` needs.
 
 from __future__ import annotations
 
-import argparse
 import io
 import random
 import signal
@@ -25,6 +24,8 @@ from contextlib import ExitStack, closing, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from streameval.cli import main as main_of_cli
 from streameval.service.store.store import each_unit, read_store
@@ -284,39 +285,35 @@ def _act(action: str, group: Workers, rng: random.Random, postgres: Postgres, ka
     return action
 
 
-def main() -> int:
-    """The command; 1 when anything differs, 0 as well where there is no Apache Kafka."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100, help="actions, of all kinds")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--events", type=int, default=None, help="predictions; 300 for each action")
-    parser.add_argument("--workers", type=int, default=4)
-    given = parser.parse_args()
-    rng = random.Random(given.seed)
+def main(kills: int = 100, seed: int = 0, events: int = 0, workers: int = 4) -> None:
+    """``--kills`` actions of all kinds; ``--events``: predictions, 300 for each action unless set.
+
+    Ends with 1 when anything differs, with 0 as well where there is no Apache Kafka.
+    """
+    rng = random.Random(seed)
     # Each at least once, if there are as many.
-    actions = [*ACTIONS, *rng.choices([*ACTIONS], [*ACTIONS.values()], k=given.kills)][
-        : given.kills
-    ]
+    actions = [*ACTIONS, *rng.choices([*ACTIONS], [*ACTIONS.values()], k=kills)][:kills]
     rng.shuffle(actions)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="workers-")))
         kafka = stack.enter_context(running_kafka(directory))
         if kafka is None:
-            return 0
+            return
         found = kill_workers(
             Broker(kafka.bootstrap, keeps_data=True),
             stack.enter_context(running_postgres(directory / "postgres")),
             directory,
             actions=actions,
-            predictions=given.events or 300 * given.kills,
-            seed=given.seed,
-            workers=given.workers,
+            predictions=events or 300 * kills,
+            seed=seed,
+            workers=workers,
             kafka=kafka,
             tell=partial(print, flush=True),
         )
-    print(f"workers, seed {given.seed}, {given.kills} actions: {verdict(found)}")
-    return 1 if found else 0
+    print(f"workers, seed {seed}, {kills} actions: {verdict(found)}")
+    if found:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -13,7 +13,6 @@ line is missing only if its file was deleted before it was counted, or if a loss
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import gzip
 import logging
@@ -29,6 +28,8 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from streameval.service.config.source_settings import FilesSettings
 from streameval.service.sources.file_marks import is_same, mark_at
@@ -482,24 +483,20 @@ def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool]:
     return [line[:300] for line in wrong], bool(silent)
 
 
-def main() -> int:
-    """The command; 1 when a case went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=5000)
-    parser.add_argument("--steps", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+def main(cases: int = 5000, steps: int = 25, seed: int = 0) -> None:
+    """The command; ends with 1 when a case went wrong."""
     failed = told = 0
-    for seed in range(given.seed, given.seed + given.cases):
+    for number in range(seed, seed + cases):
         with tempfile.TemporaryDirectory() as directory:
-            wrong, lost = course(seed, Path(directory), given.steps)
+            wrong, lost = course(number, Path(directory), steps)
         told += lost
         if wrong:
             failed += 1
-            print(f"seed {seed}:", *wrong, sep="\n  ", flush=True)
-    print(f"{given.cases} cases of {given.steps} actions: {failed} wrong, {told} with a told loss")
-    return 1 if failed else 0
+            print(f"seed {number}:", *wrong, sep="\n  ", flush=True)
+    print(f"{cases} cases of {steps} actions: {failed} wrong, {told} with a told loss")
+    if failed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

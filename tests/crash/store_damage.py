@@ -9,7 +9,6 @@ SQLite leaves bytes in a page that mean nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -23,9 +22,10 @@ from functools import partial
 from itertools import groupby, product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import psycopg
+import typer
 
 from streameval.errors import StoreError
 from streameval.service.alerts.shared import ALERTS_UNIT
@@ -277,28 +277,26 @@ def damaged(
                 before = answers(str(work / "run.db"))
 
 
-def _main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", default=[*KINDS, "postgres"])
-    parser.add_argument("--share", type=float, default=1.0, help="of the damages, at random")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    rng = random.Random(arguments.seed)
+def _main(
+    kinds: Annotated[list[str] | None, typer.Argument()] = None, share: float = 1.0, seed: int = 0
+) -> None:
+    """Damages of these kinds, or of all; of each a share at random."""
+    rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="damage") as directory, ExitStack() as stack:
         place = Path(directory)
         (place / "made").mkdir()
         path = make_store(place / "made")
-        for kind in arguments.kinds:
+        for kind in kinds or [*KINDS, "postgres"]:
             found: Iterable[tuple[str, ...]]
             if kind == "postgres":
                 server = stack.enter_context(running_postgres(place / "server"))
                 copied_to(server.address("damaged"), path)
-                found = postgres_damages(server.address("damaged"), arguments.share, rng)
+                found = postgres_damages(server.address("damaged"), share, rng)
             else:
-                found = damaged(path, place / "work", kind, arguments.share, rng)
+                found = damaged(path, place / "work", kind, share, rng)
             for (what, how), count in sorted(Counter(one[:2] for one in found).items()):
                 print(f"{kind:12} {what:32} {how:15} {count:8,}", flush=True)
 
 
 if __name__ == "__main__":
-    _main()
+    typer.run(_main)

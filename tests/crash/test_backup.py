@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import streameval as se
 from streameval.errors import StoreError
@@ -252,14 +252,11 @@ killed_restores({backup!r}, {kept!r}, {str(store)!r})
     assert len(left) > 15
 
 
-def _main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backups", type=int, default=200)
-    count = parser.parse_args().backups
+def _main(backups: int = 200) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        events = backups_under_load(Path(directory), count)
-    print(f"{count} backups, the last of {events:,} events: all sound, each answered post once")
+        events = backups_under_load(Path(directory), backups)
+    print(f"{backups} backups, the last of {events:,} events: all sound, each answered post once")
 
 
 if __name__ == "__main__":
-    _main()
+    typer.run(_main)

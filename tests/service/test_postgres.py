@@ -36,10 +36,6 @@ def address(postgres: Any, request: pytest.FixtureRequest) -> str:
     return str(postgres.address(f"test_{crc32(request.node.name.encode()):08x}"))
 
 
-def session(store: Any) -> Any:
-    return store.session
-
-
 def end(address: str, pid: int) -> None:
     """End a session as an administrator does."""
     with psycopg.connect(parse_address(address).conninfo, autocommit=True) as other:
@@ -106,12 +102,12 @@ def test_a_lost_connection_is_replaced_and_the_transaction_repeated(
 ) -> None:
     def at(now: str) -> None:
         if now == place:
-            end(address, session(store).raw.info.backend_pid)
+            end(address, store.session.raw.info.backend_pid)
 
     with closing(open_store(address, KEYS)) as store:
         with store.transaction():
             store.set_counters({"events": 1, "lost": 0})
-        number = session(store).number
+        number = store.session.number
         at("before")
         with store.transaction() as connection:
             store.set_counters({"events": 2})
@@ -121,7 +117,7 @@ def test_a_lost_connection_is_replaced_and_the_transaction_repeated(
             at("read")
             # A transaction reads what it wrote, also before the connection was lost.
             assert store.counters() == {"events": 2, "lost": 5}
-        assert session(store).number == number + 1
+        assert store.session.number == number + 1
         assert store.counters() == {"events": 2, "lost": 5}
         assert store.meta()["b"] == "2"
         assert store.commits()["0"] == (1, 3)
@@ -154,7 +150,7 @@ def test_a_commit_whose_answer_was_lost_is_executed_once(address: str, executed:
             with store.transaction() as connection:
                 connection.execute("UPDATE counters SET value = value + 1")
                 if events == 2:
-                    session(store).raw = Cut(session(store).raw, executed)
+                    store.session.raw = Cut(store.session.raw, executed)
             assert store.counters() == {"events": events}
             assert store.commits()["0"] == (1, events + 1)
 
@@ -162,12 +158,12 @@ def test_a_commit_whose_answer_was_lost_is_executed_once(address: str, executed:
 def test_units_share_a_connection(address: str) -> None:
     first = open_store(address, KEYS, unit="1", worker="one")
     second = open_store(address, KEYS, unit="2", worker="one", sibling=first)
-    assert session(first) is session(second)
+    assert first.session is second.session
     for count in (1, 2):
         for store in (first, second):
             with store.transaction():
                 store.set_counters({"events": count * (1 if store is first else 10)})
-    end(address, session(first).raw.info.backend_pid)
+    end(address, first.session.raw.info.backend_pid)
     assert (second.counters(), first.counters()) == ({"events": 20}, {"events": 2})
     first.close()
     # What was closed is free, though its connection lives on.

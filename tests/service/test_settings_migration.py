@@ -431,8 +431,8 @@ def test_every_part_holds_what_the_model_says(
             world.run()
 
 
-def records() -> Partitions:
-    return {"r": ("records", [])}
+def records(*rows: Mapping[str, Any]) -> Partitions:
+    return {"r": ("records", [json.dumps(row).encode() for row in rows])}
 
 
 def pairs() -> Partitions:
@@ -487,9 +487,8 @@ def many(directory: Path, **given: Any) -> RunSettings:
 
 
 def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None:
-    lists = records()
     rows = [("a", {"a": 0.75, "b": 0.25}), ("b", {"a": 0.5, "b": 0.5}), ("b", {"b": 1.0})]
-    feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in rows))
+    lists = records(*({"y_true": label, "q": shares} for label, shares in rows))
     go_on(many(tmp_path, metrics=["accuracy"]), lists)
     with pytest.raises(ConfigError, match=r"^evaluator.labels: .*\["):
         migrate(many(tmp_path, metrics=["accuracy"], labels=["a", "c"]))
@@ -511,9 +510,8 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
 
 
 def test_scores_that_are_no_probabilities_stay_so_and_the_other_way_round(tmp_path: Path) -> None:
-    lists = records()
     rows = [("a", {"a": 2.0, "b": -1.5}), ("b", {"a": 0.5, "b": 0.25}), ("b", {"a": -4, "b": 9})]
-    feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in rows))
+    lists = records(*({"y_true": label, "q": shares} for label, shares in rows))
     options: dict[str, Any] = {"labels": ["a", "b"], "metrics": ["accuracy", "roc_auc_ovr"]}
     scores = many(tmp_path, **options, probabilities=False)
     evaluator = go_on(scores, lists)["all"]
@@ -524,7 +522,7 @@ def test_scores_that_are_no_probabilities_stay_so_and_the_other_way_round(tmp_pa
     assert migrate(scores) == ([], {})
     (tmp_path / "p").mkdir()
     probable = many(tmp_path / "p", **options)
-    go_on(probable, {"r": ("records", [b'{"y_true": "a", "q": {"a": 1.0}}'])})
+    go_on(probable, records({"y_true": "a", "q": {"a": 1.0}}))
     more = {**options, "labels": ["a", "b", "c"]}
     for key, other in (
         ("probabilities", many(tmp_path, **options)),
@@ -558,10 +556,9 @@ def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: 
     def limited(**given: Any) -> RunSettings:
         return run_of(tmp_path, {"score": "score"}, evaluator={"max_scores": 1024, **given})
 
-    lists = records()
     rng = random.Random(0)
     rows = [{"y_true": rng.random() < 0.5, "score": rng.random(), "c": "x"} for _ in range(1500)]
-    feed(lists, "r", *rows)
+    lists = records(*rows)
     go_on(limited(), lists)
     sliced = limited(slices=["c"])
     assert migrate(sliced)[1] == {}
@@ -613,9 +610,8 @@ def test_bounds_of_several_classes_hold_after_corrections_and_a_restart(tmp_path
 
 
 def test_sums_of_scores_that_need_more_begin_anew_once_confirmed(tmp_path: Path) -> None:
-    lists = records()
     row = {"y_true": "a", "q": {"a": 0.75, "b": 0.25}}
-    feed(lists, "r", row, row)
+    lists = records(row, row)
     go_on(many(tmp_path, metrics=["accuracy", "log_loss"]), lists)
     ranked = many(tmp_path, metrics=["accuracy", "log_loss", "roc_auc_ovr"])
     lines, drops = migrate(ranked)
@@ -633,8 +629,7 @@ def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
         options = {"slices": ["k"], "max_slices": most}
         return run_of(tmp_path, {"score": "s"}, evaluator=options, window=[{"name": window}])
 
-    lists = records()
-    feed(lists, "r", *({"y_true": True, "s": 0.5, "k": n} for n in range(3)))
+    lists = records(*({"y_true": True, "s": 0.5, "k": n} for n in range(3)))
     go_on(few(10), lists)
     with pytest.raises(ConfigError, match="max_slices: expected at least 3, the slices that are"):
         migrate(few(2))
@@ -647,11 +642,10 @@ def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
 
 
 def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> None:
-    go_on(many(tmp_path), {"r": ("records", [])})
+    go_on(many(tmp_path), records())
     other = run_of(tmp_path, {"score": "s"})
     assert migrate(other)[0] == ["no record was read before: all settings are taken over"]
-    lists = records()
-    feed(lists, "r", {"y_true": True, "s": 0.5})
+    lists = records({"y_true": True, "s": 0.5})
     assert go_on(other, lists)["all"]["accuracy"] == 1.0
     watched = run_of(tmp_path, {"score": "s"}, alert=[{"name": "b", "metric": "f1", "below": 0.5}])
     assert migrate(watched)[0] == ["alert 'b' begins now"]

@@ -16,11 +16,7 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.records.chunk import RecordError
-from streameval.service.config.settings import (
-    EvaluatorSettings,
-    FieldSettings,
-    QuarantineSettings,
-)
+from streameval.service.config.settings import EvaluatorSettings, FieldSettings, QuarantineSettings
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.sources.raw import RawBatch

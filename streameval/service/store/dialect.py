@@ -26,27 +26,11 @@ _Value = TypeVar("_Value")
 SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
-class Rows(Protocol):
-    """The answer to a statement."""
-
-    @property
-    def rowcount(self) -> int:
-        """Rows that were changed."""
-
-    def fetchone(self) -> Any:
-        """The next row; None after the last one."""
-
-    def fetchall(self) -> list[Any]:
-        """All that are left."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-
 class Connection(Protocol):
     """The tables of a store: ``sqlite3.Connection``, or one unit of a PostgreSQL store."""
 
-    def execute(self, statement: str, values: Values = ..., /) -> Rows:
-        """Execute a statement."""
+    def execute(self, statement: str, values: Values = ..., /) -> Any:
+        """Execute a statement; returns the cursor of its rows."""
 
     def executemany(self, statement: str, values: Iterable[Values], /) -> object:
         """Execute a statement once for each row of values."""

@@ -54,8 +54,7 @@ def keep_settings(store: Store, settings: RunSettings, generation: int = 0) -> N
         serve=msgspec.structs.replace(settings.serve, token=None),
     )
     _keep(
-        store,
-        {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {}),
+        store, {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {})
     )
 
 
@@ -87,10 +86,7 @@ def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
-    """The values by window, in the order of the last settings; other windows follow by name.
-
-    The predictions of a window follow it.
-    """
+    """Values by window, its predictions behind it, in the order of the settings, then by name."""
     try:
         order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
     except msgspec.MsgspecError:
@@ -158,11 +154,7 @@ def _group_settings(text: str | None) -> GroupSettings:
 
 
 def join_group(
-    settings: RunSettings,
-    file: str,
-    *,
-    check: Callable[[], None],
-    confirmed: Callable[[], bool],
+    settings: RunSettings, file: str, *, check: Callable[[], None], confirmed: Callable[[], bool]
 ) -> int:
     """The generation of a worker's settings, which become its group's where they are a change."""
     values = msgspec.json.encode(fingerprint(settings), order="sorted")

@@ -27,12 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from streameval.errors import FencedError, MissingExtraError, StoreError, shown
 from streameval.service.closing import closed_on_error
 from streameval.service.config.address import StoreAddress, no_store_address, parse_address
-from streameval.service.store.dialect import (
-    ONE_UNIT,
-    Connection,
-    KeyedValues,
-    Values,
-)
+from streameval.service.store.dialect import ONE_UNIT, Connection, KeyedValues, Values
 from streameval.service.store.tables import TABLES, postgres_columns, quoted
 
 if TYPE_CHECKING:
@@ -161,39 +156,6 @@ def _translated(statement: str) -> str:
     return statement.replace("ON CONFLICT (", "ON CONFLICT (unit, ")
 
 
-class Tables:
-    """The tables of one unit: a :class:`~streameval.service.store.dialect.Connection`."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
-
-    def execute(self, statement: str, values: Values = ()) -> psycopg.Cursor[Any]:
-        """Execute a statement; raises StoreError."""
-        query = _translated(statement)
-        return self._store.executed(lambda raw: raw.execute(query, values, binary=True))
-
-    def executemany(self, statement: str, values: Iterable[Values]) -> None:
-        """Execute a statement once for each row of values; raises StoreError."""
-        query, rows = _translated(statement), list(values)
-        if rows:
-            self._store.executed(lambda raw: raw.cursor(binary=True).executemany(query, rows))
-
-    def stream(self, statement: str, values: Values = ()) -> Iterator[Any]:
-        """The rows of a query, a few at a time; raises StoreError."""
-        query = _translated(statement)
-
-        def begun(raw: psycopg.Connection[Any]) -> tuple[Any, Iterator[Any]]:
-            rows = raw.cursor(binary=True).stream(query, values)
-            return next(rows, None), rows
-
-        row, rows = self._store.executed(begun)
-        self._store.streaming = rows
-        while row is not None:
-            yield row
-            with translating_errors(self._store.session.address, "cannot be read"):
-                row = next(rows, None)
-
-
 class _Session:
     """A connection to the server, of one or several stores of a process."""
 
@@ -238,11 +200,10 @@ class _Session:
         while True:
             try:
                 self.open()
+                return
             except StoreError:
                 if time.monotonic() > ends:
                     raise
-            else:
-                return
             time.sleep(wait)
             wait = min(1.0, 2 * wait)
 
@@ -261,7 +222,7 @@ class _Session:
 
 
 class PostgresStore(KeyedValues):
-    """A store on PostgreSQL, with the members of :class:`~streameval.service.store.store.Store`."""
+    """A store on PostgreSQL, and the connection to the tables of the unit that it shows."""
 
     def __init__(self, session: _Session, unit: str) -> None:
         self.session = session
@@ -269,7 +230,7 @@ class PostgresStore(KeyedValues):
         session.users += 1
         self.path = session.address.shown
         self.unit = unit
-        self.connection = Tables(self)
+        self.connection = self
         self.generation: int | None = None
         """The generation of the claim on the unit; None for a store that is only read."""
         self._held = 0
@@ -277,7 +238,7 @@ class PostgresStore(KeyedValues):
         self._commits = 0
         self._written: list[_Call[Any]] | None = None
         self._reading = False
-        self.streaming: Any = None
+        self._streaming: Any = None
         """The rows that are being read; the connection is theirs until they are closed."""
         self.repeats = True
         """Whether a transaction is repeated after a lost connection; it is kept until then."""
@@ -289,7 +250,35 @@ class PostgresStore(KeyedValues):
             if session.reader is None or not session.reader.users:
                 session.reader = _Session(session.address)
             self._reader = PostgresStore(session.reader, self.unit)
-        return self._reader.connection
+        return self._reader
+
+    # Statements
+
+    def execute(self, statement: str, values: Values = ()) -> psycopg.Cursor[Any]:
+        """Execute a statement; raises StoreError."""
+        query = _translated(statement)
+        return self.executed(lambda raw: raw.execute(query, values, binary=True))
+
+    def executemany(self, statement: str, values: Iterable[Values]) -> None:
+        """Execute a statement once for each row of values; raises StoreError."""
+        query, rows = _translated(statement), list(values)
+        if rows:
+            self.executed(lambda raw: raw.cursor(binary=True).executemany(query, rows))
+
+    def stream(self, statement: str, values: Values = ()) -> Iterator[Any]:
+        """The rows of a query, a few at a time; raises StoreError."""
+        query = _translated(statement)
+
+        def begun(raw: psycopg.Connection[Any]) -> tuple[Any, Iterator[Any]]:
+            rows = raw.cursor(binary=True).stream(query, values)
+            return next(rows, None), rows
+
+        row, rows = self.executed(begun)
+        self._streaming = rows
+        while row is not None:
+            yield row
+            with translating_errors(self.session.address, "cannot be read"):
+                row = next(rows, None)
 
     # The connection
 
@@ -376,7 +365,7 @@ class PostgresStore(KeyedValues):
 
     def _end_stream(self) -> None:
         """End the reading of rows that an error has interrupted; no other code has its cursor."""
-        rows, self.streaming = self.streaming, None
+        rows, self._streaming = self._streaming, None
         if rows is not None:
             with suppress(StoreError), translating_errors(self.session.address, "cannot be read"):
                 rows.close()
@@ -405,7 +394,7 @@ class PostgresStore(KeyedValues):
                     raise
                 self.reconnect()
             try:
-                yield self.connection
+                yield self
             except BaseException:
                 self._leave()
                 raise
@@ -442,7 +431,7 @@ class PostgresStore(KeyedValues):
         self.executed(lambda raw: raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
         self._reading = True
         try:
-            yield self.connection
+            yield self
         finally:
             self._reading = False
             self._leave()
@@ -451,16 +440,15 @@ class PostgresStore(KeyedValues):
 
     def counters(self) -> dict[str, int]:
         """The counters by name."""
-        return dict(self.connection.execute("SELECT name, value FROM counters").fetchall())
+        return dict(self.execute("SELECT name, value FROM counters").fetchall())
 
     def meta(self) -> dict[str, str]:
         """The properties of the unit: its settings and more."""
-        return dict(self.connection.execute("SELECT key, value FROM meta").fetchall())
+        return dict(self.execute("SELECT key, value FROM meta").fetchall())
 
     def units(self) -> list[str]:
         """The units that have been claimed, numbers in their order."""
-        rows = self.executed(lambda raw: raw.execute("SELECT unit FROM claims").fetchall())
-        return sorted((unit for (unit,) in rows), key=lambda unit: (len(unit), unit))
+        return sorted(self.commits(), key=lambda unit: (len(unit), unit))
 
     def select(self, unit: str) -> None:
         """Show another unit of a store that is only read; also inside :meth:`reading`."""
@@ -521,7 +509,7 @@ class PostgresStore(KeyedValues):
             "WHERE t.sum IS DISTINCT FROM c.sum LIMIT 1"
         )
         values = [] if unit is None else [unit] * (len(TABLES) + 1)
-        row = self.connection.execute(query, values).fetchone()
+        row = self.execute(query, values).fetchone()
         if row is not None:
             of, name, key, found, expected = row
             how = "does not match its checksum"
@@ -534,7 +522,7 @@ class PostgresStore(KeyedValues):
             "WHERE key <> 'group.settings') AS m USING (unit) "
             "WHERE m.unit IS NULL AND c.commits > 0 OR c.unit IS NULL"
         )
-        for claimed, begun in self.connection.execute(query):
+        for claimed, begun in self.execute(query):
             if unit in (None, claimed):
                 missing = f"claim of unit {begun!r}" if claimed is None else f"unit {claimed!r}"
                 raise self._damaged(f"the {missing} is missing")
@@ -676,8 +664,7 @@ _REMEDIES = {
 
 
 def _sentence(address: StoreAddress, what: str, error: psycopg.Error) -> str:
-    text = error.diag.message_primary or str(error)
-    text = " ".join(text.split())
+    text = " ".join((error.diag.message_primary or str(error)).split())
     if address.password:
         text = text.replace(address.password, "***")
     remedy = _REMEDIES.get(error.sqlstate or "", "")
@@ -766,12 +753,7 @@ class LockedTables:
 
 
 def open_postgres(
-    path: str,
-    unit: str,
-    worker: str | None,
-    sibling: PostgresStore | None = None,
-    *,
-    begins: bool,
+    path: str, unit: str, worker: str | None, sibling: PostgresStore | None = None, *, begins: bool
 ) -> PostgresStore:
     """Open a unit for writing, and claim it."""
     session = _Session(parse_address(path)) if sibling is None else sibling.session

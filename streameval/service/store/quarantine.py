@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from streameval.events.time import iso_time
@@ -20,8 +21,6 @@ _REASONS = 200
 """Most reasons that are counted separately; the decoder has a few dozen."""
 
 _OF_REASON = "WHERE reason = coalesce(:reason, reason)"
-
-_COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
 
 
 @dataclass(slots=True)
@@ -41,10 +40,7 @@ class Quarantine:
     """The newest bad records, as many as ``keep`` says, and the counts of all by reason."""
 
     def __init__(
-        self,
-        connection: Connection,
-        settings: QuarantineSettings,
-        now: Callable[[], int],
+        self, connection: Connection, settings: QuarantineSettings, now: Callable[[], int]
     ) -> None:
         self._connection = connection
         self.settings = settings
@@ -109,23 +105,17 @@ class Quarantine:
 
     def to_replay(self, most: int = 1000) -> Iterator[RawBatch]:
         """The marked records; the next checkpoint deletes them from the quarantine."""
-        query = f"SELECT {_COLUMNS} FROM quarantine WHERE replay AND id > ? ORDER BY id LIMIT ?"
+        query = (
+            "SELECT id, partition, kind, time IS NOT NULL, raw, place, time FROM quarantine "
+            "WHERE replay AND id > ? ORDER BY id LIMIT ?"
+        )
         last = 0
         while rows := self._connection.execute(query, (last, most)).fetchall():
             last = rows[-1][0]
-            for (partition, kind, timed), group in groupby(
-                rows, key=lambda row: (row[2], row[3], row[5] is not None)
-            ):
-                records = list(group)
-                self._changes.replayed += [row[0] for row in records]
-                yield RawBatch(
-                    partition,
-                    kind,
-                    messages=[row[10] for row in records],
-                    places=[row[4] for row in records],
-                    next={},
-                    times=[row[5] for row in records] if timed else None,
-                )
+            for (partition, kind, timed), group in groupby(rows, key=itemgetter(1, 2, 3)):
+                ids, *_, messages, places, times = map(list, zip(*group, strict=True))
+                self._changes.replayed += ids
+                yield RawBatch(partition, kind, messages, places, {}, times if timed else None)
 
     def stage(self) -> QuarantineChanges:
         """Take the changes since the last call."""
@@ -205,7 +195,10 @@ def listed(
     connection: Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
     """The newest kept records, the newest first, as plain data."""
-    query = f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
+    query = (
+        "SELECT id, at, partition, kind, place, reason, detail, raw, cut, replay "
+        f"FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
+    )
     return [
         {
             "id": row[0],
@@ -213,9 +206,9 @@ def listed(
             "partition": row[2],
             "kind": row[3],
             "place": row[4],
-            "reason": row[6],
-            "detail": row[7],
-            "raw": bytes(row[10]).decode(errors="replace"),
+            "reason": row[5],
+            "detail": row[6],
+            "raw": bytes(row[7]).decode(errors="replace"),
             "raw_bytes_cut": bool(row[8]),
             "replay": bool(row[9]),
         }

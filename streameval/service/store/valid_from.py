@@ -127,18 +127,19 @@ def note_valid_from(valid_from: ValidFrom, window: str, evaluator: Evaluator) ->
         first = (newest // spec.pane_us - spec.panes + 1) * spec.pane_us
         if first < cut:
             since = cut if since is None else max(since, cut)
-    slices = {
-        name: iso_time(begin)
-        for name, begin in sorted(valid_from.slices.items())
-        if since is None or begin > since
-    }
+
+    def later(begin: int | None) -> str | None:
+        if begin is None or (since is not None and begin <= since):
+            return None
+        return iso_time(begin)
+
+    slices = {name: later(begin) for name, begin in sorted(valid_from.slices.items())}
     notes: dict[str, Any] = {
         "since": None if since is None else iso_time(since),
-        "slices_since": slices or None,
+        "slices_since": {name: at for name, at in slices.items() if at is not None} or None,
+        "labels_since": later(valid_from.labels),
+        "scores_since": later(valid_from.scores),
     }
-    for name, begin in (("labels_since", valid_from.labels), ("scores_since", valid_from.scores)):
-        later = begin is not None and (since is None or begin > since)
-        notes[name] = iso_time(begin) if begin is not None and later else None
     evaluator.note(notes, later=valid_from.labels is not None or valid_from.scores is not None)
     return since_text(notes)
 

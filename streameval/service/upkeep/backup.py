@@ -20,10 +20,11 @@ from streameval.errors import StoreError
 from streameval.service.config.address import is_postgres
 from streameval.service.private_files import private_directory, private_file
 from streameval.service.store.dialect import ONE_UNIT
-from streameval.service.store.lock import StoreLock, commits_noted
 from streameval.service.store.positions import Positions
 from streameval.service.store.sqlite import (
     RESTORED,
+    StoreLock,
+    commits_noted,
     finish_restore,
     inbox_of,
     read_sqlite,
@@ -96,12 +97,11 @@ def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
 def _made_beside(target: str) -> Iterator[str]:
     """A new directory on the same file system, deleted afterwards unless it was renamed."""
     try:
-        name = os.path.basename(target)
-        made = tempfile.mkdtemp(prefix=f"{name}.", suffix=".tmp", dir=os.path.dirname(target))
-        try:
+        parent, name = os.path.split(target)
+        with tempfile.TemporaryDirectory(
+            prefix=f"{name}.", suffix=".tmp", dir=parent, ignore_cleanup_errors=True
+        ) as made:
             yield made
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
     except OSError as error:
         raise StoreError(f"{target}: cannot be written: {error.strerror}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,11 +18,16 @@ from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
 from streameval.service.store.dialect import RESTORE, Connection, decoded
-from streameval.service.store.lock import commits_noted
 from streameval.service.store.positions import Positions, read_positions
 from streameval.service.store.postgres import read_postgres
 from streameval.service.store.quarantine import listed, reasons
-from streameval.service.store.sqlite import inbox_of, read_sqlite, translating_errors, verify
+from streameval.service.store.sqlite import (
+    commits_noted,
+    inbox_of,
+    read_sqlite,
+    translating_errors,
+    verify,
+)
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, each_unit
 from streameval.service.store.valid_from import ValidFrom, read_valid_from
@@ -114,9 +119,10 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         placed = {name for (name,) in connection.execute("SELECT partition FROM states")}
         if saved is not None:
             placed |= saved.coverage.counts.keys()
+        unread = placed - partitions.keys()
         fault = (
             counts.imbalance()
-            or _unread(placed - partitions.keys())
+            or (f"partition {min(unread)!r} has no position" if unread else "")
             or _window_fault(windows, counts, store.meta(), read_valid_from(connection))
         )
         if fault:
@@ -190,11 +196,6 @@ class _RecordCounts:
             return 0
         counted: int = sum(self.join[one] for one in ("joined", "corrected", "duplicate_labels"))
         return max(0, min(self.refused, counted - self.events))
-
-
-def _unread(partitions: Set[str]) -> str:
-    """A partition of events without a position."""
-    return f"partition {min(partitions)!r} has no position" if partitions else ""
 
 
 def _window_fault(

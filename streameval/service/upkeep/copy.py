@@ -42,7 +42,8 @@ def back_up_units(source: str, directory: str) -> Checked:
     found = []
     with closing(read_store(source)) as store, store.reading() as connection:
         for unit in each_unit(store):
-            path = os.path.join(directory, _file_of_unit(unit))
+            name = RESTORED if unit == ONE_UNIT else f"unit-{quote(unit, safe='')}.db"
+            path = os.path.join(directory, name)
             checked_unit(store, connection)
             _copy_units({unit: (store, connection)}, store.path, path, overwrite=False)
             found.append(check_store(path))
@@ -76,10 +77,6 @@ def backed_up_units(directory: str) -> dict[str, str]:
         elif name.startswith("unit-") and name.endswith(".db"):
             found[unquote(name[5:-3])] = os.path.join(directory, name)
     return found
-
-
-def _file_of_unit(unit: str) -> str:
-    return RESTORED if unit == ONE_UNIT else f"unit-{quote(unit, safe='')}.db"
 
 
 def _copy_units(

@@ -143,12 +143,12 @@ def view_of(
     migration = migration_of(path, connection, wanted, now)
     if not migration.converts:
         return UnitView(migration.valid_from)
-    kept = {name: _unchanged for name in open_evaluators(wanted) if name not in migration.removed}
-    return UnitView(migration.valid_from, kept | migration.steps)
-
-
-def _unchanged(evaluation: Evaluation) -> Evaluation:
-    return evaluation
+    steps: dict[str, Callable[[Evaluation], Evaluation]] = {
+        name: lambda unchanged: unchanged
+        for name in open_evaluators(wanted)
+        if name not in migration.removed
+    }
+    return UnitView(migration.valid_from, steps | migration.steps)
 
 
 _SET_ONLY = ("evaluator.models", "evaluator.paired_scores", "evaluator.probabilities")
@@ -187,7 +187,7 @@ class _SettingsComparison:
         go_on = [self._stored[one.name] for one in settings.window if one.name in self._stored]
         self._bounded = any(kept.max_scores != EXACT for kept in go_on)
         self._summed = any(kept.interval_sums for kept in go_on)
-        valid_from = read_valid_from(connection)
+        self._valid_from = valid_from = read_valid_from(connection)
         valid_from.joined = settings.join is not None
         self.migration = SettingsMigration(settings, valid_from, changed=was != got)
         self._begin: int | None = now
@@ -210,7 +210,7 @@ class _SettingsComparison:
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:
             self._report("no record was read before: all settings are taken over")
-            self.migration.valid_from = ValidFrom(joined=self.migration.valid_from.joined)
+            self.migration.valid_from = ValidFrom(joined=self._valid_from.joined)
             return self.migration
         for key in _FIXED:
             self._require_same(key, self._was.get(key), self._got.get(key))
@@ -250,7 +250,7 @@ class _SettingsComparison:
                     evaluator_of(self._settings, window),
                     self._fresh,
                     threshold if self._derives and not isinstance(threshold, dict) else None,
-                    self.migration.valid_from.panes.get(window.name),
+                    self._valid_from.panes.get(window.name),
                 )
         return self.migration
 
@@ -276,9 +276,15 @@ class _SettingsComparison:
         """Since when a new part holds events, in words."""
         if self._begin is None:
             return "begins now: no event was read before"
-        if self.migration.valid_from.joined:
+        if self._valid_from.joined:
             return f"begins now: it holds predictions from {iso_time(self._begin)} on"
         return "begins now: it holds what is read from now on"
+
+    def _begun(self, moments: dict[str, int], name: str) -> str:
+        """Note since when a new part holds events; returns it in words."""
+        if self._begin is not None:
+            moments[name] = self._begin
+        return self._beginning()
 
     def _old_evaluator(self) -> Evaluator:
         was = self._was
@@ -330,18 +336,15 @@ class _SettingsComparison:
         """Predictions without labels begin anew where their options change."""
         was: dict[str, Any] = self._was.get(PREDICTED) or {}
         got: dict[str, Any] = self._got.get(PREDICTED) or {}
-        valid_from = self.migration.valid_from
         for name in {**was, **got}:
             if was.get(name) == got.get(name):
                 continue
-            valid_from.windows.pop(name, None)
+            self._valid_from.windows.pop(name, None)
             if name in was:
                 self.migration.removed.append(name)
             text = f"predictions of window {name.partition(':')[0]!r}"
             if name in got:
-                if self._begin is not None:
-                    valid_from.windows[name] = self._begin
-                text = f"counting {text} {self._beginning()}"
+                text = f"counting {text} {self._begun(self._valid_from.windows, name)}"
             else:
                 text = f"{text} are no longer counted"
             if text not in self.migration.lines:  # once of several models
@@ -390,14 +393,13 @@ class _SettingsComparison:
         old = frozenset(self._old.plan.fed["scores"] if fed else ())
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
-        valid_from = self.migration.valid_from
         coarsened = self._coarsened
         rebinned = self._differs("evaluator.bins") and ("index" not in old or coarsened)
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
         derived = {row.name for row in STATES.values() if row.source in old and not coarsened}
         if rebinned or new - old - derived:
             self._fresh |= new
-            valid_from.scores = self._begin
+            self._valid_from.scores = self._begin
             if old:
                 self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
             self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
@@ -406,7 +408,7 @@ class _SettingsComparison:
         elif self._differs("evaluator.bins"):
             self._report(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
         if not new:
-            valid_from.scores = None
+            self._valid_from.scores = None
 
     def _compare_other_states(self) -> None:
         """The states of a task without classes: kept or dropped, but none is added to others."""
@@ -429,7 +431,6 @@ class _SettingsComparison:
     def _compare_threshold(self) -> None:
         """Counts of labels: kept, derived from the scores, or begun anew."""
         key = "evaluator.threshold"
-        valid_from = self.migration.valid_from
         had = "confusion" in self._old.plan.keeps
         has = "confusion" in self._new.plan.keeps
         moved = self._differs(key) and not self._was["fields.y_pred"]
@@ -438,25 +439,25 @@ class _SettingsComparison:
         if not has:
             if had:
                 self._drop("labels", "the counts of labels")
-            valid_from.labels = None
+            self._valid_from.labels = None
             return
         if had and not moved:
             return
         what = f"{key}: {self._got.get(key)}: the" if moved else "the"
         if self._derivable(had):
             self._derives = True
-            valid_from.labels = self._scores_begin
+            self._valid_from.labels = self._scores_begin
             self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
         self._fresh |= {row.name for row in STATES.values() if row.input == "labels"}
-        valid_from.labels = self._begin
+        self._valid_from.labels = self._begin
         if had:
             self._drop("labels", "the counts of labels at the old threshold")
         self._report(f"{what} counting of labels {self._beginning()}")
 
     def _derivable(self, had: bool) -> bool:
         """Whether the counts of all labels follow exactly from the scores that are kept."""
-        fewer = had and (self._scores_begin or 0) > (self.migration.valid_from.labels or 0)
+        fewer = had and (self._scores_begin or 0) > (self._valid_from.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
         if self._coarsened:
@@ -488,18 +489,15 @@ class _SettingsComparison:
     def _compare_slices(self) -> None:
         old = {frozenset(names): "+".join(names) for names in dimensions(self._old)}
         new = {frozenset(names): "+".join(names) for names in dimensions(self._new)}
-        valid_from = self.migration.valid_from.slices
+        begins = self._valid_from.slices
         for names, name in new.items():
-            if names in old:
-                if old[names] in valid_from:
-                    valid_from[name] = valid_from.pop(old[names])
-                continue
-            if self._begin is not None:
-                valid_from[name] = self._begin
-            self._report(f"slice {name!r} {self._beginning()}")
+            if names not in old:
+                self._report(f"slice {name!r} {self._begun(begins, name)}")
+            elif old[names] in begins:
+                begins[name] = begins.pop(old[names])
         for names, name in old.items():
             if names not in new:
-                valid_from.pop(name, None)
+                begins.pop(name, None)
                 values = {key for e in self._merged.values() for key in e.slices()}
                 count = sum(names == {k for k, _ in key} for key in values)
                 self._drop(f"slice.{name}", f"slice {name!r} and its {count:,} values")
@@ -549,23 +547,20 @@ class _SettingsComparison:
 
     def _compare_windows(self) -> None:
         was, got = self._was["window"], self._got["window"]
-        valid_from = self.migration.valid_from
         for name in was:
             if name not in got:
                 query = 'SELECT count(*) FROM states WHERE "window" = ?'
                 (count,) = self._connection.execute(query, (name,)).fetchone()
                 self._drop(f"window.{name}", f"window {name!r} and its {count:,} states")
                 self.migration.removed.append(name)
-                valid_from.windows.pop(name, None)
-                valid_from.panes.pop(name, None)
+                self._valid_from.windows.pop(name, None)
+                self._valid_from.panes.pop(name, None)
         for name in got:
-            if name in was:
-                if was[name] != got[name]:
-                    self._compare_window(name, was[name], got[name])
-                continue
-            if self._begin is not None:
-                valid_from.windows[name] = self._begin
-            self._report(f"window {name!r} {self._beginning()}")
+            if name not in was:
+                begins = self._begun(self._valid_from.windows, name)
+                self._report(f"window {name!r} {begins}")
+            elif was[name] != got[name]:
+                self._compare_window(name, was[name], got[name])
 
     def _compare_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
         for key in [*was, *got]:
@@ -582,14 +577,14 @@ class _SettingsComparison:
         late = "late_dropped" if after.lateness_us > before.lateness_us else "late_kept"
         late_by = (before.lateness_us, after.lateness_us)
         # With a join, the join alone decides what is late.
-        if evaluator.arrivals[late] and not self.migration.valid_from.joined:
+        if evaluator.arrivals[late] and not self._valid_from.joined:
             self._require_same(f"window.{name}.lateness", *late_by, _RENAME)
         text = f"window {name!r}: {duration_text(after.length_us)} long, keeps panes for "
         text += duration_text(after.retain_us)
         number = newest // after.pane_us
         if after.retained > before.retained:
             oldest = (number - before.retained + 1) * after.pane_us
-            cuts = self.migration.valid_from.panes
+            cuts = self._valid_from.panes
             cuts[name] = max(oldest, cuts.get(name, oldest))
             text += f"; those before {iso_time(cuts[name])} had been dropped"
         else:
