@@ -182,6 +182,7 @@ MAX_EVENT_WEIGHT = 2**20
 
 def check_multiplied(weight: Weight | IntArray | FloatArray | None, place: str) -> None:
     """Raise InputError for a weight above :data:`MAX_EVENT_WEIGHT`, naming the place."""
+    most: Any  # numpy's own number, or the caller's
     if isinstance(weight, np.ndarray):
         most, position = weight.max(initial=0), int(np.argmax(weight)) if len(weight) else None
     else:
