@@ -162,6 +162,7 @@ def test_the_page_of_the_api_has_every_path_and_type(running: Running) -> None:
         for method, operation in operations.items():
             assert f"<code>{method.upper()} {path}</code></h2>" in page.text
             assert operation["summary"] in unescape(page.text)
+            assert (method == "post") == operation.get("requestBody", {}).get("required", False)
             for parameter in operation.get("parameters", ()):
                 assert parameter["description"] in unescape(page.text)
     assert {f"type-{name}" for name in OPENAPI["components"]["schemas"]} <= anchors
