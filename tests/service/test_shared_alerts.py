@@ -22,7 +22,7 @@ from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.store import open_store
 from tests.service.test_run_webhook import Receiver
-from tests.service.test_workers import CONFIG, GROUP
+from tests.service.test_workers import CONFIG
 from tests.support.postgres_server import Postgres
 
 MORE = """
@@ -80,8 +80,8 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         body = hook.next()[2]
         return body["number"], body["event"]
 
-    more = GROUP + MORE.format(url=f"http://{hook.address}/")
-    text = CONFIG.format(store=postgres.address("alerts"), more="", properties=more)
+    more = MORE.format(url=f"http://{hook.address}/")
+    text = CONFIG.format(store=postgres.address("alerts"), more="") + more
     settings = settings_from_text(text)
     with ExitStack() as stack:
         stack.callback(hook.close)
